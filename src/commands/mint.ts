@@ -1,7 +1,6 @@
 import { createPrivateKey, createPublicKey, type KeyObject, randomUUID } from 'node:crypto';
 import { existsSync, readFileSync } from 'node:fs';
-import { directoryRules } from '../config/directory-rules.js';
-import { loadDirectory } from '../config/directory.js';
+import { directoryRules, loadDirectory } from '../config/directory.js';
 import { loadConfig } from '../config/load.js';
 import { compilePolicy } from '../config/policy.js';
 import { identityPreset } from '../config/schema/identity-presets.js';

@@ -5,7 +5,7 @@ import { changeToken } from '../accounts/token-changes.js';
 import { TokenRotations } from '../accounts/token-rotations.js';
 import { Tokens } from '../accounts/tokens.js';
 import { loadConfig, type LoadedConfig } from '../config/load.js';
-import { declaredTokenSchema } from '../config/schema/declared-token.js';
+import { declaredTokenSchema } from '../config/schema/directory-file.js';
 import { duration, positiveDuration } from '../config/schema/units.js';
 import { parseRange } from '../util/addresses.js';
 import type { AuditEvent } from '../domain/audit.js';

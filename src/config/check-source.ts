@@ -1,6 +1,5 @@
 import type { z } from 'zod';
-import { ConfigError, type Fault, formatFault } from './fault.js';
-import { ALTERNATIVES, nearest, suggestion } from './nearest.js';
+import { ConfigError, type Fault, formatFault, ALTERNATIVES, nearest, suggestion } from './fault.js';
 import { exampleAt, isSecret, knownKeys } from './schema-walk.js';
 import type { Path } from './positions.js';
 import type { Source } from './source.js';

@@ -1,6 +1,5 @@
 import { z } from 'zod';
-import { ConfigError, type Fault } from './fault.js';
-import { suggestion } from './nearest.js';
+import { ConfigError, type Fault, suggestion } from './fault.js';
 import type { Config } from './schema/config.js';
 import { checkSource } from './check-source.js';
 import { readSource } from './source.js';

@@ -1,4 +1,5 @@
 import type { Path } from './positions.js';
+import { editDistance } from '../util/text.js';
 
 export interface Fault {
   readonly file: string;
@@ -13,19 +14,40 @@ export interface ConfigWarning {
   readonly message: string;
 }
 
-/** Reports a fault at a path. The message is shown after the path. */
+/** A fault at a path, before it is located in the file. */
+export interface Problem {
+  readonly path: Path;
+  readonly message: string;
+}
+
+/** Reports a problem at a path. The message is shown after the path. */
 export type Add = (path: Path, message: string) => void;
 
-/** Returns a list of faults and a function that adds to it. */
-export function collectFaults(fault: (path: Path, message: string) => Fault): {
-  readonly faults: Fault[];
-  readonly add: Add;
-} {
-  const faults: Fault[] = [];
-  const add: Add = (path, message) => {
-    faults.push(fault(path, path.length === 0 ? message : `${path.map(String).join('.')}: ${message}`));
-  };
-  return { faults, add };
+/** Returns the problems that a check adds. */
+export function problemsOf(check: (add: Add) => void): Problem[] {
+  const problems: Problem[] = [];
+  check((path, message) => {
+    const at = path.length === 0 ? '' : `${path.map(String).join('.')}: `;
+    problems.push({ path, message: at + message });
+  });
+  return problems;
+}
+
+/**
+ * Locates problems in their file.
+ * @param reasons other files that may be why
+ * @throws ConfigError if there are any
+ */
+export function throwProblems(
+  problems: readonly Problem[],
+  { fault }: { readonly fault: (path: Path, message: string) => Fault },
+  reasons: readonly string[] = [],
+): void {
+  if (problems.length === 0) return;
+  throw new ConfigError(
+    problems.map(({ path, message }) => fault(path, message)),
+    reasons,
+  );
 }
 
 export function formatFault({ file, line, column, message }: Fault): string {
@@ -44,4 +66,42 @@ export class ConfigError extends Error {
     this.faults = sorted;
     this.reasons = reasons;
   }
+}
+
+const MAX_LISTED = 8;
+export const ALTERNATIVES = new Intl.ListFormat('en', { type: 'disjunction' });
+
+export function nearest(name: string, known: readonly string[]): string | undefined {
+  const longer = known.find((candidate) => name.length > 2 && candidate.startsWith(name));
+  if (longer !== undefined) return longer;
+  let best: string | undefined;
+  let least = Math.max(2, Math.floor(name.length / 3)) + 1;
+  for (const candidate of known) {
+    const distance = editDistance(name.toLowerCase(), candidate.toLowerCase());
+    if (distance < least) [best, least] = [candidate, distance];
+  }
+  return best;
+}
+
+/**
+ * Returns ` (did you mean "x"?)` for a similar name or those that contain it as a word; else a few known
+ * names.
+ */
+export function suggestion(name: string, known: readonly string[]): string {
+  const names = [...new Set(known)];
+  const found = nearest(name, names);
+  const meant = found === undefined ? names.filter((each) => each.split('_').includes(name)) : [found];
+  if (meant.length > 0) return ` (did you mean ${ALTERNATIVES.format(meant.map((each) => `"${each}"`))}?)`;
+  return names.length > 0 && names.length <= MAX_LISTED ? ` (known: ${names.join(', ')})` : '';
+}
+
+/** Suggests only a similar id: any other one could be a secret in the wrong place. */
+export function nearId(id: string, known: readonly string[], list: string): string {
+  const near = nearest(id, known);
+  return near === undefined ? `; write the id of one under ${list}` : ` (did you mean "${near}"?)`;
+}
+
+/** Whether a word is a typo of another one: one letter off, or two in longer words. */
+export function isSlip(word: string, known: string): boolean {
+  return word !== known && editDistance(word, known) <= (known.length < 6 ? 1 : 2);
 }

@@ -2,7 +2,7 @@ import { dirname, isAbsolute, resolve } from 'node:path';
 import type { Lines } from '../policy/rules.js';
 import { type ListenerCertificate, readCertificate } from './certificate.js';
 import { crossCheck } from './cross-checks.js';
-import { ConfigError } from './fault.js';
+import { type Add, ConfigError, problemsOf, throwProblems } from './fault.js';
 import { type Config, configSchema } from './schema/config.js';
 import { checkSource } from './check-source.js';
 import { keysOf, replaceAt } from './schema-walk.js';
@@ -22,7 +22,7 @@ export interface LoadedConfig {
 
 /** Reads and checks a configuration file. @throws ConfigError with every fault */
 export function loadConfig(file: string, env: NodeJS.ProcessEnv = process.env): LoadedConfig {
-  return load(file, env, () => ({ certificate: null, faults: [] }));
+  return load(file, env, () => null);
 }
 
 /**
@@ -31,21 +31,21 @@ export function loadConfig(file: string, env: NodeJS.ProcessEnv = process.env): 
  * @throws ConfigError with every fault
  */
 export function loadConfigToServe(file: string, env: NodeJS.ProcessEnv = process.env): LoadedConfig {
-  const loaded = load(file, env, (config, source) => readCertificate(config, source, Date.now()));
+  const loaded = load(file, env, ({ listen }, add) => readCertificate(listen, Date.now(), add));
   return { ...loaded, shadow: loadShadow(loaded, env) };
 }
 
 function load(
   file: string,
   env: NodeJS.ProcessEnv,
-  certificateOf: (config: Config, source: Source) => ReturnType<typeof readCertificate>,
+  certificateOf: (config: Config, add: Add) => ListenerCertificate | null,
 ): LoadedConfig {
   const source = withoutShorthand(readSource(resolve(file), configSchema, env));
   const checked = withRoleOrder(checkSource(source, configSchema, ['upstream']), source);
   const config = withAbsolutePaths(checked, dirname(source.file));
-  const { certificate, faults } = certificateOf(config, source);
-  const all = [...crossCheck(config, source), ...faults];
-  if (all.length > 0) throw new ConfigError(all, filesNamedBy(config));
+  let certificate: ListenerCertificate | null = null;
+  const ofCertificate = problemsOf((add) => (certificate = certificateOf(config, add)));
+  throwProblems([...crossCheck(config, source), ...ofCertificate], source, filesNamedBy(config));
   return {
     file: source.file,
     config: deepFreeze(config),

@@ -4,12 +4,11 @@ import { decodeAscii } from '../domain/path.js';
 import type { Route, RouteDefinition } from '../policy/route.js';
 import { isEquivalent, pathKey } from '../policy/routes.js';
 import type { Addressed } from '../policy/sites.js';
-import type { Add } from './fault.js';
-import { suggestion } from './nearest.js';
+import { type Add, suggestion } from './fault.js';
 import { compilePolicy } from './policy.js';
 import type { Config } from './schema/config.js';
 import { fieldName } from './schema/units.js';
-import { isNotForwarded } from './taken-names.js';
+import { isNotForwarded } from './header-checks.js';
 import type { Source } from './source.js';
 
 /** Characters allowed in a path segment (RFC 3986 3.3), and escapes; `;` and `%2F` never match. */

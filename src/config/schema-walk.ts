@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import type { Path } from './positions.js';
-import type { Facts } from './schema/facts.js';
+import type { Facts } from './schema/units.js';
 
 interface Definition {
   readonly shape?: Readonly<Record<string, unknown>>;

@@ -2,13 +2,13 @@ import { existsSync } from 'node:fs';
 import type { Lines } from '../policy/rules.js';
 import { checkSource } from './check-source.js';
 import { crossCheck } from './cross-checks.js';
-import { ConfigError, type Fault } from './fault.js';
-import { NO_FILE } from './pem.js';
+import { ConfigError, type Problem, throwProblems } from './fault.js';
+import { NO_FILE } from './certificate.js';
 import type { Config } from './schema/config.js';
-import { shadowSchema } from './schema/shadow-file.js';
+import { shadowSchema } from './schema/policy.js';
 import { readSource, type Source } from './source.js';
 
-type Sections = Partial<Pick<Config, 'policy' | 'routes' | 'default_route'>>;
+export type Sections = Partial<Pick<Config, 'policy' | 'routes' | 'default_route'>>;
 
 /** The rules of `policy_shadow`, as plain data, so that processes can send them to each other. */
 export interface LoadedShadow {
@@ -61,29 +61,18 @@ export function loadShadow(
     );
   }
   const source = readSource(file, shadowSchema, env);
-  const sections = checkSource(source, shadowSchema) as Sections;
+  const sections = checkSections(source);
   const { lines, written } = source;
-  const { faults, obstacles } = check(promoted(loaded, { sections, lines, written }), sections, source);
-  if (faults.length > 0) throw new ConfigError(faults);
+  const rules = promoted(loaded, { sections, lines, written });
+  const problems = crossCheck(rules.config, rules);
+  const isOwn = ({ path }: Problem) => Object.hasOwn(sections, path[0] ?? '');
+  throwProblems(problems.filter(isOwn), source);
+  const obstacles = problems.filter((each) => !isOwn(each)).map(({ message }) => message);
   return { file, sections, lines, written, obstacles };
 }
 
-/** Checks the result of a promotion. Faults of sections that the file lacks are obstacles. */
-function check(
-  { config, lines, written }: Rules,
-  sections: Sections,
-  source: Source,
-): { faults: Fault[]; obstacles: string[] } {
-  const obstacles: string[] = [];
-  const faults: Fault[] = [];
-  const fault: Source['fault'] = (path, message, at) => {
-    const found = source.fault(path, message, at);
-    if (Object.hasOwn(sections, path[0] ?? '')) faults.push(found);
-    else obstacles.push(message);
-    return found;
-  };
-  crossCheck(config, { file: source.file, value: source.value, lines, written, fault });
-  return { faults, obstacles };
+export function checkSections(source: Source): Sections {
+  return checkSource(source, shadowSchema) as Sections;
 }
 
 /** Returns the entries outside the sections that another file contains. */

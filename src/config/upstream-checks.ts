@@ -1,15 +1,14 @@
 import { isIP } from 'node:net';
 import type { Lines } from '../policy/rules.js';
-import type { Add, ConfigWarning } from './fault.js';
+import { type Add, type ConfigWarning, suggestion } from './fault.js';
 import { addressesOf } from './derived.js';
-import { suggestion } from './nearest.js';
 import { upstreamUrl } from '../domain/upstream-url.js';
 import { portOf } from '../util/addresses.js';
 import type { Path } from './positions.js';
 import type { Config } from './schema/config.js';
 import { EVERY_ADDRESS } from './schema/listen.js';
 import { isLoopback } from './schema/urls.js';
-import { tlsFileFaults } from './pem.js';
+import { tlsFileFaults } from './certificate.js';
 
 export function checkUpstreams(config: Config, add: Add): void {
   const names = Object.keys(config.upstreams);

@@ -7,7 +7,7 @@ import { TokenRotations } from '../accounts/token-rotations.js';
 import { WriteLimit } from '../accounts/write-limit.js';
 import type { LoadedConfig } from '../config/load.js';
 import { logSettings } from '../config/mask.js';
-import { corsSettings } from '../config/cors-checks.js';
+import { corsSettings } from '../config/header-checks.js';
 import { compilePolicy } from '../config/policy.js';
 import {
   challengeSettings,

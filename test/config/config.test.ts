@@ -1,7 +1,7 @@
 import { chmodSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
-import { claimWarnings } from '../../src/config/claim-warnings.js';
+import { claimWarnings } from '../../src/config/issuer-checks.js';
 import { upstreamWarnings } from '../../src/config/upstream-checks.js';
 import { loadDirectory } from '../../src/config/directory.js';
 import { ConfigError, formatFault } from '../../src/config/fault.js';

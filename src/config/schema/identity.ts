@@ -5,7 +5,7 @@ import {
   type IdentityFact,
   identityPreset,
 } from './identity-presets.js';
-import { claimName, durationBetween, fieldName, flag, text } from './units.js';
+import { claimName, durationBetween, fieldName, flag, orNull, text } from './units.js';
 import { plainUrl } from './urls.js';
 
 type Names = Record<IdentityFact, string | null>;
@@ -26,17 +26,15 @@ const header = (fact: IdentityFact) => fieldName.nullable().optional().describe(
 const assertionSchema = z.strictObject({
   enabled: flag.default(false).describe('Whether to send a signed assertion, for upstreams that verify it'),
   header: fieldName.default('X-Auth-Assertion').describe('The header of the assertion'),
-  issuer: plainUrl.nullable().default(null).describe('The claim iss; required when enabled'),
-  audience: text.nullable().default(null).describe('The claim aud; required when enabled'),
+  issuer: orNull(plainUrl).describe('The claim iss; required when enabled'),
+  audience: orNull(text).describe('The claim aud; required when enabled'),
   // An assertion cannot be revoked, so its lifetime is short.
   ttl: durationBetween(1_000, 3_600_000, 'expected 1s to 1h')
     .prefault('60s')
     .describe('How long an assertion is valid; at most 10s if it is bound'),
-  bind: z
-    .enum(['request'], 'expected request')
-    .nullable()
-    .default(null)
-    .describe('request: sign a separate assertion for each request, which is valid only for it'),
+  bind: orNull(z.enum(['request'], 'expected request')).describe(
+    'request: sign a separate assertion for each request, which is valid only for it',
+  ),
   algorithm: z
     .enum(['EdDSA', 'ES256'], 'expected EdDSA or ES256')
     .default('EdDSA')

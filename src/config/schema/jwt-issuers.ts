@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { MAX_NAME } from '../../domain/limits.js';
-import { caSetting, claimName, durationBetween, fieldName, filePath, id, text } from './units.js';
+import { caSetting, claimName, durationBetween, fieldName, filePath, id, orNull, text } from './units.js';
 import { discoveryUrlSetting, plainUrl, keySetUrl } from './urls.js';
 
 /** Signature algorithms with a private key (RFC 7518 3.1, RFC 8037 3.1): verifiers cannot sign. */
@@ -60,21 +60,17 @@ export const jwtIssuersSchema = z.array(
     header: fieldName
       .default('Authorization')
       .describe('The header with the JWT, after `Bearer` in Authorization; no upstream receives it'),
-    cookie: text
-      .regex(/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/, 'expected the name of a cookie')
-      .nullable()
-      .default(null)
+    cookie: orNull(text
+      .regex(/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/, 'expected the name of a cookie'))
       .describe('The cookie with the JWT, instead of a header; no upstream receives it'),
-    jwks: z
+    jwks: orNull(z
       .union(
         [
           z.strictObject({ url: keySetUrl.describe('The URL at which the issuer publishes its keys') }),
           z.strictObject({ file: filePath.describe('A file with the keys') }),
         ],
         'expected { url: URL } or { file: FILE }',
-      )
-      .nullable()
-      .default(null)
+      ))
       .describe("The issuer's public keys (JWKS), if OpenID Connect Discovery does not find them"),
     algorithms: z
       .array(z.enum(ALGORITHMS, EXPECTED))

@@ -7,6 +7,7 @@ import {
   flag,
   id,
   integer,
+  orNull,
   positiveDuration,
   text,
 } from './units.js';
@@ -16,18 +17,12 @@ const rolesFields = z.strictObject({
   claim: claimName.describe(
     'The claim with the groups or roles of a user; a JSON pointer names a nested claim',
   ),
-  separator: text
-    .nullable()
-    .default(null)
-    .describe('What separates several values in one text; null: it is one value'),
+  separator: orNull(text).describe('What separates several values in one text; null: it is one value'),
   map: z
     .record(text, text)
     .default({})
     .describe('The role for each value of the claim; the first entry that matches counts'),
-  default: text
-    .nullable()
-    .default(null)
-    .describe('The role of a user without a matching value; null refuses the login'),
+  default: orNull(text).describe('The role of a user without a matching value; null refuses the login'),
 });
 
 /**
@@ -61,20 +56,15 @@ const providerSchema = z.strictObject({
   discovery: discoveryUrlSetting,
   tls: caSetting,
   client_id: text.describe('The id of the client that is registered at the provider'),
-  client_secret: text
-    .meta({ secret: true })
-    .nullable()
-    .default(null)
-    .describe('The secret of that client; null: a public client'),
-  client_auth: z
-    .enum(['basic', 'post', 'private_key_jwt'], 'expected basic, post or private_key_jwt')
-    .nullable()
-    .default(null)
-    .describe('How the client authenticates; null: basic, or post without that'),
-  client_key: filePath
-    .nullable()
-    .default(null)
-    .describe('File with the private key for private_key_jwt (PEM), and for Entra ID its certificate'),
+  client_secret: orNull(text.meta({ secret: true })).describe(
+    'The secret of that client; null: a public client',
+  ),
+  client_auth: orNull(
+    z.enum(['basic', 'post', 'private_key_jwt'], 'expected basic, post or private_key_jwt'),
+  ).describe('How the client authenticates; null: basic, or post without that'),
+  client_key: orNull(filePath).describe(
+    'File with the private key for private_key_jwt (PEM), and for Entra ID its certificate',
+  ),
   authorization: z
     .record(text, anyText)
     .refine(
@@ -116,8 +106,7 @@ export const loginSchema = z.strictObject({
     .default([])
     .describe('OpenID Connect providers at which people log in; none unless set. They need the web page')
     .meta({ example: '[{ name: sso, title: Company login, issuer: https://idp.example, ... }]' }),
-  public_url: publicOrigin
-    .nullable()
-    .default(null)
-    .describe('The origin at which browsers reach Latchkey; required with oidc'),
+  public_url: orNull(publicOrigin).describe(
+    'The origin at which browsers reach Latchkey; required with oidc',
+  ),
 });

@@ -101,15 +101,36 @@ export const claimName = text.refine(
   'expected a JSON pointer: write "~" in a name as ~0, and "/" as ~1',
 );
 
+/** A setting that is null unless it is set. */
+export function orNull<T extends z.ZodType>(type: T): z.ZodPrefault<z.ZodNullable<T>> {
+  return type.nullable().prefault(null as z.input<z.ZodNullable<T>> & null);
+}
+
 export const filePath = text.meta({ path: true });
 export const writtenPath = filePath.meta({ written: true });
 
-export const caSetting = z
-  .strictObject({
+export const caSetting = orNull(
+  z.strictObject({
     ca: filePath.describe('File with the authorities to trust instead of the public ones (PEM)'),
-  })
-  .nullable()
-  .default(null)
-  .describe('TLS settings for connections to it; the certificate is always verified');
+  }),
+).describe('TLS settings for connections to it; the certificate is always verified');
 
 export const flag = z.boolean('expected true or false');
+
+/** Facts about a key besides its type, default and meaning: `.meta({ restart: true })`. */
+export interface Facts {
+  /** A change takes effect only after a restart; `presence`: only adding or removing the key needs one. */
+  readonly restart?: true | 'presence';
+  /** Never shown, and expanded in a directory file; `path`: a URL whose path and query are never shown. */
+  readonly secret?: true | 'path';
+  /** A path, relative to the folder of its file; `except` is a word that is not a path. */
+  readonly path?: true | { readonly except: string };
+  /** Latchkey writes to this path; it reads the others. */
+  readonly written?: true;
+  /** An example of the value, shown when a value of another kind is found. */
+  readonly example?: string;
+}
+
+declare module 'zod' {
+  interface GlobalMeta extends Facts {}
+}

@@ -1,5 +1,5 @@
 import { isSocketLike, parseUpstreamUrl, SOCKET_URL_RULE } from '../../domain/upstream-url.js';
-import { text } from './units.js';
+import { orNull, text } from './units.js';
 
 export const upstreamUrl = text
   .refine((value) => parseUpstreamUrl(value) !== undefined, {
@@ -31,10 +31,9 @@ export const keySetUrl = urlWith(
   'an https:// URL without user or fragment; http:// only for a loopback address',
 );
 
-export const discoveryUrlSetting = keySetUrl
-  .nullable()
-  .default(null)
-  .describe('The URL of its OpenID Connect configuration; null: the standard path below `issuer`');
+export const discoveryUrlSetting = orNull(keySetUrl).describe(
+  'The URL of its OpenID Connect configuration; null: the standard path below `issuer`',
+);
 
 /** Cookies and redirects depend on it, so nothing may follow the host. */
 export const publicOrigin = urlWith(

@@ -1,8 +1,7 @@
 import { once } from 'node:events';
 import { statSync } from 'node:fs';
 import { Worker } from 'node:worker_threads';
-import { loadDirectory } from '../../config/directory.js';
-import type { CheckedDirectory, DirectoryRules } from '../../config/directory-rules.js';
+import { loadDirectory, type CheckedDirectory, type DirectoryRules } from '../../config/directory.js';
 import { ConfigError, type Fault } from '../../config/fault.js';
 
 export interface DirectoryToRead {

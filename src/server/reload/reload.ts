@@ -1,6 +1,6 @@
 import { ConfigError, formatFault } from '../../config/fault.js';
 import { logSettings } from '../../config/mask.js';
-import { type CheckedDirectory, directoryRules } from '../../config/directory-rules.js';
+import { type CheckedDirectory, directoryRules } from '../../config/directory.js';
 import { type LoadedConfig, loadConfigToServe } from '../../config/load.js';
 import { keepUntilRestart, needsRestart } from '../../config/restart.js';
 import type { AuditOutcome } from '../../domain/audit.js';
