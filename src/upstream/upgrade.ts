@@ -10,8 +10,13 @@ import type { RequestHead } from '../http/head.js';
 import { acceptedCarrier } from '../http/subprotocols.js';
 import type { RouteLimits } from '../policy/route.js';
 import type { Address } from './address.js';
-import { FrameBoundary, TRY_AGAIN_LATER } from './frame-boundary.js';
-import { handshakeResponseFault, malformedHead, refusedResponse } from './handshake.js';
+import {
+  FrameBoundary,
+  TRY_AGAIN_LATER,
+  handshakeResponseFault,
+  malformedHead,
+  refusedResponse,
+} from './handshake.js';
 import { responseHeaders } from './response-headers.js';
 import type { InFlight } from './forward-request.js';
 import { RetryState } from './retry-state.js';
