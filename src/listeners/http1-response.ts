@@ -11,7 +11,7 @@ import {
   responseHead,
   UNFRAMED,
 } from '../http1/write.js';
-import { FollowedResponse } from './followed-response.js';
+import { FollowedResponse } from './lazy-emitter.js';
 
 export interface AnsweredConnection {
   readonly socket: Socket;

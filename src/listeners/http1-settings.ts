@@ -3,7 +3,7 @@ import type { Refusal } from '../domain/refusal.js';
 import type { ParsedRequest, Serve } from '../http/exchange.js';
 import type { Reply } from '../http/replies.js';
 import type { MessageLimits } from '../http1/events.js';
-import type { UnreadableInput } from '../pipeline/unreadable.js';
+import type { UnreadableInput } from '../pipeline/access-log.js';
 
 /** Receives a request to switch protocols; all earlier responses of its connection are written. */
 export type UpgradeListener = (req: ParsedRequest, socket: Socket, head: Buffer) => void;

@@ -3,7 +3,7 @@ import { forbidsContent } from '../domain/statuses.js';
 import type { OutgoingResponse } from '../http/exchange.js';
 import { isGrpcType } from '../http/grpc.js';
 import { type Http2Fields, http2Fields } from '../http/http2.js';
-import { FollowedResponse } from './followed-response.js';
+import { FollowedResponse } from './lazy-emitter.js';
 import type { Http2Request } from './http2-request.js';
 
 const UNSENT_MS = 20;

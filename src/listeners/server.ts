@@ -6,7 +6,7 @@ import { parserLimits } from '../http/read-head.js';
 import { refusalReply } from '../http/replies.js';
 import { guarded } from '../util/async.js';
 import { DEFAULT_LIMITS } from '../http1/events.js';
-import type { UnreadableInput } from '../pipeline/unreadable.js';
+import type { UnreadableInput } from '../pipeline/access-log.js';
 import type { RefusalAnswer, UpgradeListener } from './http1-settings.js';
 import { Http1Connections } from './http1-connections.js';
 import { Http2Connections, serveStream } from './http2-connections.js';

@@ -1,13 +1,16 @@
 import type { Config } from '../config/schema/config.js';
 import type { Subject } from '../domain/credential.js';
+import type { Refusal } from '../domain/refusal.js';
 import { SubjectMemo } from '../gate/identity.js';
+import { type PeerSocket, peerAddress } from '../http/client-address.js';
 import type { Destination } from '../observe/destination.js';
 import { lineStart, MillisecondsMember, TextMember, textMember } from '../observe/json-line.js';
 import { destinationOf, type Log } from '../observe/log.js';
+import { unreadableRequests } from '../observe/metrics/requests.js';
 import { maskedStart } from '../util/text.js';
 import type { Decision } from '../policy/decide.js';
 import { describePosition } from '../policy/rules.js';
-import type { RequestRecord } from './record.js';
+import { emptyRecord, type RequestRecord } from './record.js';
 
 const MAX_TEXT = 512;
 
@@ -177,4 +180,23 @@ function namesOf(query: string): string {
 
 function cut(text: string | undefined): string | undefined {
   return text === undefined ? undefined : maskedStart(text, MAX_TEXT);
+}
+
+/** Input that could not be parsed as a request, and what was responded. */
+export interface UnreadableInput {
+  readonly refusal: Refusal;
+  readonly peer: PeerSocket;
+  /** Null when another response had begun, so that none could be sent. */
+  readonly response: { readonly requestId: string; readonly status: number } | null;
+}
+
+export function recordUnreadable(accessLog: AccessLog, { refusal, peer, response }: UnreadableInput): void {
+  unreadableRequests.inc({ reason: refusal.refusal });
+  if (response === null) return;
+  const record = emptyRecord(response.requestId);
+  record.peer = peerAddress(peer);
+  record.outcome = refusal.refusal;
+  record.status = response.status;
+  record.detail = 'detail' in refusal ? refusal.detail : undefined;
+  if (accessLog.wants(record)) accessLog.write(record, null);
 }

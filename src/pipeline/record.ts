@@ -1,3 +1,4 @@
+import { randomFillSync } from 'node:crypto';
 import { performance } from 'node:perf_hooks';
 import type { Subject } from '../domain/credential.js';
 import type { Verdict } from '../gate/verdict.js';
@@ -97,4 +98,19 @@ export function noteVerdict(record: RequestRecord, verdict: Verdict): void {
     'latchkey.decision': verdict.refusal === undefined ? 'allowed' : 'refused',
     'latchkey.reason': verdict.refusal?.refusal,
   });
+}
+
+/** 120 bits: not guessable from the ids of other requests. */
+const ID_BYTES = 15;
+const pool = Buffer.alloc(ID_BYTES * 256);
+let next = pool.length;
+
+/** Returns a random request id of 20 characters, so that nobody learns how many requests others send. */
+export function newRequestId(): string {
+  if (next === pool.length) {
+    randomFillSync(pool);
+    next = 0;
+  }
+  next += ID_BYTES;
+  return pool.toString('base64url', next - ID_BYTES, next);
 }

@@ -11,8 +11,7 @@ import { countRequest, observeFirstByte } from '../observe/metrics/requests.js';
 import type { Route } from '../policy/route.js';
 import { expiryFields, refusedLimitFields } from './response-fields.js';
 import { faultRefusal } from './faults.js';
-import { newRecord, noteFindings, noteVerdict } from './record.js';
-import { newRequestId } from './request-id.js';
+import { newRecord, newRequestId, noteFindings, noteVerdict } from './record.js';
 import type { Services } from './services.js';
 import { beginTrace, endTrace, evaluate } from './trace.js';
 

@@ -10,7 +10,7 @@ import { digestOfField, isMadeUp } from '../domain/secret.js';
 import type { Session } from '../domain/session.js';
 import type { EpochMs } from '../util/time.js';
 import { Authenticator, checkToken, sendsCredential } from '../gate/authenticate.js';
-import { explain, type Explanation, explainPreflight, explainRefused } from '../gate/explain.js';
+import { type Explanation, explain, explainPreflight, explainRefused } from '../gate/explain.js';
 import { Ownership } from '../gate/ownership.js';
 import { NO_DEFAULTS, TokenLimits } from '../gate/token-limits.js';
 import type { WhatIf } from '../gate/gate.js';
@@ -18,14 +18,16 @@ import { authenticatorOf, storedToken } from '../gate/what-if.js';
 import { ignoredAuthorization } from '../http/authorization.js';
 import { createClientReader } from '../http/client-address.js';
 import type { RequestHead } from '../http/head.js';
-import { createHeadReader, type HeadReader } from '../http/read-head.js';
+import { type HeadLimits, type HeadReader, createHeadReader, parserLimits } from '../http/read-head.js';
 import type { Store } from '../store/store.js';
 import type { TokenWithOwner } from '../store/token-store.js';
 import { CorsRules } from './cors-rules.js';
 import { parseRefusal } from './faults.js';
 import { isHandshake, refuseWebSocket } from './handshakes.js';
 import { type LoginPages, loginRedirect } from './login-redirect.js';
-import { parserFault, wireFields } from './wire-fields.js';
+import { LINE_BYTES } from '../http/fields.js';
+import type { Fault } from '../http1/events.js';
+import { Framing, fieldFault } from '../http1/framing.js';
 
 export interface SimulatedRequest {
   readonly method: string;
@@ -225,4 +227,35 @@ function sendsToken(as: ResolvedCaller): boolean {
 
 function isOfJwt(as: ResolvedCaller): boolean {
   return as !== 'anonymous' && 'subject' in as && as.subject.credential === 'jwt';
+}
+
+/** Returns fields as the parser returns those of a client that sends them as UTF-8, with a `Host`. */
+function wireFields(fields: readonly string[]): string[] {
+  return [...(hasHost(fields) ? [] : ['Host', 'localhost']), ...fields.map(asWireText)];
+}
+
+/** Returns why the parser would refuse a target or fields; undefined if it would not. */
+function parserFault(target: string, fields: readonly string[], limits: HeadLimits): Fault | undefined {
+  const { target_size, head_fields, head_size } = parserLimits(limits);
+  if (target.length > target_size) return 'target_too_long';
+  const framing = new Framing(true);
+  let size = 0;
+  for (let i = 0; i < fields.length; i += 2) {
+    if (i / 2 >= head_fields) return 'too_many_fields';
+    const [name, value] = fields.slice(i, i + 2).map((text) => Buffer.from(text, 'latin1')) as [Buffer, Buffer];
+    const fault = fieldFault(framing, name, value);
+    if (fault !== undefined) return fault;
+    size += name.length + value.length + LINE_BYTES;
+    if (size > head_size) return 'head_too_large';
+  }
+  return undefined;
+} // prettier-ignore
+
+/** As the parser returns it: trimmed, with each UTF-8 byte as one Latin-1 character. */
+function asWireText(text: string): string {
+  return Buffer.from(text.replace(/^[ \t]+|[ \t]+$/g, ''), 'utf8').toString('latin1');
+}
+
+function hasHost(fields: readonly string[]): boolean {
+  return fields.some((text, i) => i % 2 === 0 && text.toLowerCase() === 'host');
 }

@@ -3,7 +3,7 @@ import type { Config } from '../config/schema/config.js';
 import type { Log } from '../observe/log.js';
 import { jsonBody } from '../http/json.js';
 import { listen } from '../listeners/server.js';
-import { newRequestId } from '../pipeline/request-id.js';
+import { newRequestId } from '../pipeline/record.js';
 import { createAdminGuard } from './admin-guard.js';
 import type { Restarted } from './processes/serving.js';
 import type { Reloaded } from './reload/reload.js';

@@ -52,7 +52,7 @@ import type { Recheck } from '../pipeline/streams.js';
 import { openAccounts } from './accounts.js';
 import { createInterfaceDocument } from './interface-document.js';
 import { openKeyRing } from './stores/signing-keys.js';
-import { createJwtEvents } from './jwt-events.js';
+import { createJwtEvents } from './observing.js';
 import { openOidc } from './oidc.js';
 import { openShadow } from './shadow.js';
 import type { OpenedStore } from './stores/open-store.js';

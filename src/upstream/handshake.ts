@@ -3,8 +3,8 @@ import type { IncomingMessage } from 'node:http';
 import type { Refusal } from '../domain/refusal.js';
 import { forbidsContent } from '../domain/statuses.js';
 import { fieldValues } from '../http/fields.js';
-import { hasBody, type RequestHead } from '../http/head.js';
-import { CHUNKED, chunkStart, responseHead, UNFRAMED } from '../http1/write.js';
+import { type RequestHead, hasBody } from '../http/head.js';
+import { CHUNKED, UNFRAMED, chunkStart, responseHead } from '../http1/write.js';
 import { responseLimits } from './connection.js';
 import type { RefusedHandshake } from './tunnel.js';
 

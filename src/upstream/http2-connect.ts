@@ -1,10 +1,10 @@
-import { connect, constants, type ClientHttp2Session } from 'node:http2';
+import { type ClientHttp2Session, type ClientHttp2Stream, connect, constants } from 'node:http2';
 import type { Socket } from 'node:net';
 import type { TLSSocket } from 'node:tls';
 import { destroyBetweenReads } from '../http/http2.js';
 import { FIELD_BYTES } from '../http/http2-fields.js';
 import { type Connect, MAX_RESPONSE_FIELDS, MAX_RESPONSE_HEAD } from './connection.js';
-import { NotHttp2 } from './faults.js';
+import { BrokenStream, InvalidUpstreamResponse, NotHttp2, NotProcessed, codeOf } from './faults.js';
 
 /** Maximum concurrent requests per connection, even if the upstream allows more. */
 export const MAX_STREAMS = 100;
@@ -110,4 +110,48 @@ function ofAlpn(error: Error): Error {
   return /NO_APPLICATION_PROTOCOL/.test((error as NodeJS.ErrnoException).code ?? '')
     ? new NotHttp2('it refused HTTP/2 in ALPN')
     : error;
+}
+
+const NAMES: readonly string[] = [
+  'NO_ERROR',
+  'PROTOCOL_ERROR',
+  'INTERNAL_ERROR',
+  'FLOW_CONTROL_ERROR',
+  'SETTINGS_TIMEOUT',
+  'STREAM_CLOSED',
+  'FRAME_SIZE_ERROR',
+  'REFUSED_STREAM',
+  'CANCEL',
+  'COMPRESSION_ERROR',
+  'CONNECT_ERROR',
+  'ENHANCE_YOUR_CALM',
+  'INADEQUATE_SECURITY',
+  'HTTP_1_1_REQUIRED',
+];
+
+/** Codes of an invalid or excessive response; a reset by nghttp2 looks like one by the upstream. */
+const INVALID_RESPONSE_CODES: ReadonlySet<number> = new Set([
+  constants.NGHTTP2_PROTOCOL_ERROR,
+  constants.NGHTTP2_FLOW_CONTROL_ERROR,
+  constants.NGHTTP2_ENHANCE_YOUR_CALM,
+]);
+
+export function faultOfStream(
+  stream: ClientHttp2Stream,
+  { session, socket }: OpenSession,
+  lastStream: number,
+  error: Error | undefined,
+): Error {
+  const code = stream.rstCode;
+  const name = NAMES[code] ?? String(code);
+  if (code === constants.NGHTTP2_REFUSED_STREAM || (stream.id ?? 0) > lastStream)
+    return new NotProcessed('the upstream refused the stream');
+  if (error !== undefined && codeOf(error) === 'ERR_HTTP2_ERROR')
+    return new InvalidUpstreamResponse(`malformed HTTP/2: ${error.message}`);
+  if (session.destroyed || socket.destroyed)
+    return new BrokenStream(error?.message ?? 'the upstream closed the connection');
+  if (code === constants.NGHTTP2_HTTP_1_1_REQUIRED)
+    return new InvalidUpstreamResponse('it requires HTTP/1.1; set protocol: http1');
+  if (INVALID_RESPONSE_CODES.has(code)) return new InvalidUpstreamResponse(`malformed response: ${name}`);
+  return new BrokenStream(`the stream was reset: ${name}`);
 }

@@ -10,7 +10,6 @@ import type { RequestHead } from '../http/head.js';
 import { acceptedCarrier } from '../http/subprotocols.js';
 import type { RouteLimits } from '../policy/route.js';
 import type { Address } from './address.js';
-import { FrameBoundary, TRY_AGAIN_LATER } from './frame-boundary.js';
 import { handshakeResponseFault, malformedHead, refusedResponse } from './handshake.js';
 import { responseHeaders } from './response-headers.js';
 import type { InFlight } from './forward-request.js';
@@ -79,7 +78,6 @@ class Handshake implements Use, InFlight {
   #isOpen = false;
   #limit: NodeJS.Timeout | undefined;
   #hasEnded = false;
-  readonly #sent = new FrameBoundary();
   #early: Buffer;
 
   constructor(request: UpgradeRequest, tunnels: Tunnels, ownCookies: readonly string[]) {
@@ -120,15 +118,12 @@ class Handshake implements Use, InFlight {
     return holderOf(head.client.address, subject);
   }
 
-  /** Closes an open WebSocket: with a close frame, unless another frame is incomplete. */
   leave(why: 'waited' | 'yielded'): void {
     this.#guarded(() => {
       this.#finish(null, why === 'waited' ? WAITED_TOO_LONG : GAVE_WAY);
       if (!this.#isOpen) return;
-      const { socket } = this.#request;
-      if (this.#sent.isReached) socket.write(TRY_AGAIN_LATER);
       this.#leave();
-      socket.destroy();
+      this.#request.socket.destroy();
     })();
   }
 
@@ -237,7 +232,6 @@ class Handshake implements Use, InFlight {
         opened.once('close', () => this.#leave());
         this.#isOpen = true;
         open(upgraded, answered, this.#early);
-        opened.on('data', (bytes: Buffer) => this.#sent.take(bytes));
       }),
     );
     request.on(

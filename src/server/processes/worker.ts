@@ -17,7 +17,7 @@ import { readUpstreamLoads } from '../../observe/metrics/requests.js';
 import type { Tracing } from '../../observe/tracing.js';
 import type { ShadowDifferenceCounts, ShadowDifferences } from '../../pipeline/shadow-differences.js';
 import { StreamRevalidator } from '../../pipeline/streams.js';
-import { recordUnreadable, type UnreadableInput } from '../../pipeline/unreadable.js';
+import { type UnreadableInput, recordUnreadable } from '../../pipeline/access-log.js';
 import { Membership, nameOf } from '../fleet/membership.js';
 import { loadModules } from '../load-modules.js';
 import { createRuntime, type Runtime } from '../runtime.js';
@@ -85,7 +85,7 @@ export async function startWorker(
       if (draining && !('stream' in req)) res.shouldKeepAlive = false;
       serve(req, res);
     };
-  const unreadable = (input: UnreadableInput): void => recordUnreadable(runtime.services, input);
+  const unreadable = (input: UnreadableInput): void => recordUnreadable(runtime.services.accessLog, input);
   const handlers: PortHandlers = {
     serve: untilDrained(createRequestListener(() => runtime.services, streams)),
     upgrade: createUpgradeListener(
