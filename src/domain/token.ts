@@ -78,9 +78,9 @@ export function isExpired(token: Pick<Token, 'expiresAt' | 'rotated'>, now: Epoc
 }
 
 /** Of a token's id, the characters of its family, and those that count the rotations; the rest is random. */
-export const FAMILY = 12;
+const FAMILY = 12;
 const COUNT = 6;
-export const PLACE = FAMILY + COUNT;
+const PLACE = FAMILY + COUNT;
 
 /**
  * Generates the id of a token that came from no other. A replacement has its family and the next count, which

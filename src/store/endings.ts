@@ -113,14 +113,17 @@ export function endedByName(names: readonly string[]): Ended {
   return ended;
 }
 
+const LEGACY_KEYS = 'index:legacy_keys';
+
 /** Prefixes of the keys of a networked store that {@link changedByKey} understands. */
-export const CHANGED_KEYS = ['token:', 'session:', 'user:', 'legacy_keys'] as const;
+export const CHANGED_KEYS = ['token:', 'session:', 'user:', LEGACY_KEYS] as const;
 
 /** Maps changed keys of a networked store, without its prefix, to what may have ended. */
 export function changedByKey(names: readonly string[]): Ended {
   const changed = new Map<string, 'changed'>();
   for (const name of names) {
     if (name.startsWith('token:')) changed.set(`digest:${name.slice('token:'.length)}`, 'changed');
+    else if (name === LEGACY_KEYS) changed.set('legacy_keys', 'changed');
     else if (CHANGED_KEYS.some((start) => name.startsWith(start))) changed.set(name, 'changed');
   }
   return changed;

@@ -18,9 +18,9 @@ export interface LoginThrottleStore {
 }
 
 /** The first wait after the free attempts, milliseconds. */
-export const FIRST_WAIT_MS = 1_000;
+const FIRST_WAIT_MS = 1_000;
 /** Maximum number of doublings; more would exceed any wait. */
-export const MAX_DOUBLINGS = 30;
+const MAX_DOUBLINGS = 30;
 
 /** How a count of login attempts delays the next one. Times are in milliseconds. */
 export interface AttemptLimit {
@@ -58,7 +58,7 @@ export interface Settlement {
 export const MAX_KNOWN_ADDRESSES = 5;
 
 /** Milliseconds by which clocks of a fleet may differ, even if counts are kept for less time. */
-export const MIN_AHEAD_MS = 300_000;
+const MIN_AHEAD_MS = 300_000;
 
 /** Returns when the next attempt is allowed; 0 or a past time if it need not wait. */
 export function blockedUntil(known: AttemptCount | undefined, limit: AttemptLimit, now: EpochMs): EpochMs {

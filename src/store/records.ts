@@ -197,7 +197,7 @@ export const signingKeysOf = decoder<SigningKeys>('signing key', {
 });
 
 /** Creates the error for a damaged record. */
-export function damaged(kind: string): RecordUnreadable {
+function damaged(kind: string): RecordUnreadable {
   return new RecordUnreadable(`a ${kind} record is damaged`);
 }
 
@@ -215,29 +215,3 @@ export type RemovableKind = (typeof REMOVABLE)[number];
 
 /** The number of characters by which a digest is named. */
 export const DIGEST_PART = 8;
-
-/**
- * Reads a record, and names it in the error if that fails.
- *
- * @param id of a session, and of a token whose id is unknown, the beginning of the digest
- */
-export function naming<T>(kind: RemovableKind, id: string, read: () => T): T {
-  try {
-    return read();
-  } catch (error) {
-    if (error instanceof RecordNewer)
-      throw new RecordNewer(`${error.message} (${kind} ${id})`, { cause: error });
-    throw error instanceof RecordUnreadable ? removable(kind, id, error.message, error) : error;
-  }
-}
-
-/** Creates the error for a damaged record that can be removed. */
-export function removable(
-  kind: RemovableKind,
-  id: string,
-  message: string,
-  cause?: unknown,
-): RecordUnreadable {
-  const remedy = `"latchkey store remove ${kind} ${id}" removes it`;
-  return new RecordUnreadable(`${message} (${kind} ${id}; ${remedy})`, { cause });
-}

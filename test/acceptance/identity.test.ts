@@ -246,7 +246,7 @@ t.test('two sidecars on one Redis', async (t) => {
     }, 'three keys', 60_000);
     const { keys } = (await send(first.url, JWKS)).json as JSONWebKeySet;
     t.ok(verified > 10 && keys.length < 6, `${verified} verified with ${kids.size} keys, ${keys.length} published`);
-    t.notOk(redis.cli('GET', '{latchkey:}signing_keys').includes('"d"'));
+    t.notOk(redis.cli('GET', '{latchkey:}signing_keys:all').includes('"d"'));
   });
 
   await t.test('a server does not start with keys it cannot open, and does not change them', async (t) => {
@@ -259,7 +259,7 @@ t.test('two sidecars on one Redis', async (t) => {
   });
 
   await t.test('damaged keys: forwards nothing without an assertion until new keys are made', async (t) => {
-    redis.cli('SET', '{latchkey:}signing_keys', 'garbage');
+    redis.cli('SET', '{latchkey:}signing_keys:all', 'garbage');
     await until(async () => (await call(second.url, key)).status === 503, 'it notices');
     const { length } = received;
     const reply = await call(second.url, key);
@@ -268,7 +268,7 @@ t.test('two sidecars on one Redis', async (t) => {
     t.equal(received.length, length);
     t.equal((await send(second.url, JWKS)).status, 503, 'no keys are published either');
     t.equal((await send(second.url, '/status')).status, 200, 'requests without an assertion are served');
-    await matchLog(t, second, /"reason":"the signing keys in the store cannot be used \(a signing key record is damaged\)/);
+    await matchLog(t, second, /"reason":"the signing keys in the store cannot be used \(a signing key record is damaged \(/);
     t.match(await run(['serve', '--config', config()]), { code: 1, stderr: /a signing key record is damaged/ });
     const fixed = await run(['store', 'forget-signing-keys', '--config', first.configFile]);
     t.match(fixed, { code: 0, stdout: 'signing keys removed\n' });

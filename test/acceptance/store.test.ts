@@ -85,7 +85,7 @@ t.test('every command refuses a Redis store of a newer format, and a key of anot
   const known = redis.cli('GET', mark);
   const unknown = /the key \{newer:\}meta in Redis does not hold the format of a store; set store\.prefix/;
   for (const [value, stderr] of [
-    ['{"format":99}', /the store in Redis has format 99, known: 1; update this Latchkey/],
+    ['{"format":99}', /the store in Redis has format 99, known: 2; update this Latchkey/],
     ['garbage', unknown],
     ['[]', unknown],
   ] as const) {

@@ -18,7 +18,8 @@ t.test('a damaged record denies only itself, is named, and can be removed', asyn
     (await send(url, '/service/SVC1', { headers: { 'Service-Key': key } })).status;
   const [good, bad] = [await fixture.create('superuser'), await fixture.create('billing')];
   const [goodKey, badKey] = [good.json.access_token as string, bad.json.access_token as string];
-  const digest = redis.cli('GET', `${KEY}id:${bad.json.id as string}`).trim();
+  const pointer = redis.cli('GET', `${KEY}token_id:${bad.json.id as string}`);
+  const digest = pointer.split('|')[1]?.slice('token:'.length) ?? '';
   const name = digest.slice(0, 8);
 
   redis.cli('SET', `${KEY}token:${digest}`, 'garbage');

@@ -178,7 +178,7 @@ t.test('a revocations folder keeps revocations over a restart if the store lost 
   const store = { type: 'redis', sealing_key: SEALING_KEY, url: redis.url, revocations };
   const first = await startFixture(t, { store });
   const key = await first.token('superuser');
-  const names = ['token:*', 'id:*'].flatMap((name) => redis.cli('--scan', '--pattern', `{latchkey:}${name}`).split('\n'));
+  const names = ['token:*', 'token_id:*'].flatMap((name) => redis.cli('--scan', '--pattern', `{latchkey:}${name}`).split('\n'));
   const before = names.map((name) => [name, redis.cli('GET', name)] as const);
   t.equal(await revoke(first.url, key), 204);
   t.match(readdirSync(revocations), [/^revocations-/]);

@@ -32,7 +32,7 @@ t.test('an unconfirmed change is never reported as undone, and is in the audit l
   await t.test('a reload whose directory change got no answer', async (t) => {
     const file = join(folder, 'directory.yaml');
     writeFileSync(file, readFileSync(file, 'utf8').replace('role: engineer', 'role: billing'));
-    proxy.mute('checkOnly');
+    proxy.mute('"user:engineer"');
     const reply = await send(server.admin, '/-/reload', { method: 'POST' });
     t.equal(reply.status, 503, 'neither reloaded nor refused');
     t.match(reply.json.faults, [/the change is not confirmed; it may have been applied/]);
@@ -46,7 +46,7 @@ t.test('an unconfirmed change is never reported as undone, and is in the audit l
   });
 
   await t.test('a command whose lock got no answer', async (t) => {
-    proxy.mute('checkOnly');
+    proxy.mute('"user:engineer"');
     const locked = await run(['user', 'lock', 'engineer', '--config', configFile]);
     t.equal(locked.code, 1);
     t.match(locked.stderr, NOT_CONFIRMED);
@@ -58,8 +58,7 @@ t.test('an unconfirmed change is never reported as undone, and is in the audit l
   });
 
   await t.test('a command whose new token got no answer', async (t) => {
-    // Matches only the mark that the creation writes.
-    proxy.mute('}done:');
+    proxy.mute('lost');
     const made = await run(['token', 'create', '--user', 'billing', '--name', 'lost', '--config', configFile]);
     t.match(made, { code: 1, stdout: /^$/ });
     t.match(
@@ -79,8 +78,7 @@ t.test('an unconfirmed change is never reported as undone, and is in the audit l
     await until(async () => /^latchkey_store_links_up 1$/m.test((await send(server.admin, '/metrics')).text), 'the link');
     await served();
     const shown = await send(url, '/tokens/self', { headers });
-    // Matches only the mark that a revocation writes.
-    proxy.mute('}done:');
+    proxy.mute(`"token:${shown.json.id}"`);
     const reply = await send(url, '/tokens/self', { method: 'DELETE', headers });
     t.match([reply.status, reply.json.detail], [503, 'The change is not confirmed; it may have been applied']);
     await matchLog(t, server, /"reason":"the change is not confirmed; it may have been applied \(/);

@@ -210,13 +210,14 @@ t.test('a damaged or foreign value denies only itself; a full memory refuses wri
   }
   const owner = { id: 1, customerId: 'C1', role: 'superuser', locked: false, v: 1 };
   const record = redis.cli('GET', name(good));
-  const { userId } = JSON.parse(record) as { userId: string };
+  const valueOf = (text: string) => JSON.parse(text.slice(text.indexOf('{'))) as Record<string, unknown>;
+  const { userId } = valueOf(record) as { userId: string };
   const user = redis.cli('GET', `{latchkey:}user:${userId}`);
   for (const [key, before, damaged] of [
-    [name(good), record, { ...JSON.parse(record), expiresAt: '2020-01-01T00:00:00Z' }],
-    [`{latchkey:}user:${userId}`, user, { ...JSON.parse(user), ...owner }],
+    [name(good), record, { ...valueOf(record), expiresAt: '2020-01-01T00:00:00Z' }],
+    [`{latchkey:}user:${userId}`, user, { ...valueOf(user), ...owner }],
   ] as [string, string, object][]) {
-    redis.cli('SET', key, JSON.stringify(damaged));
+    redis.cli('SET', key, `${before.slice(0, before.indexOf('{'))}${JSON.stringify(damaged)}`);
     await until(async () => (await status(second.url, good)) === 503, 'a damaged record refuses');
     redis.cli('SET', key, before);
     await until(async () => (await status(second.url, good)) === 200, 'a repaired one counts at once', PUSHED_MS);

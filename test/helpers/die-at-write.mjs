@@ -1,44 +1,34 @@
-// Preloaded into a command: kills its process with SIGKILL at one of its store writes. DIE_AT
-// counts them from 1. DIE_WHEN is `before` the write, `within` it (sent to Redis, or not committed
+// Preloaded into a command: kills its process with SIGKILL at one of its changes of the store. DIE_AT
+// counts them from 1. DIE_WHEN is `before` the change, `within` it (sent to Redis, or not committed
 // yet), or `after` it.
 import { setImmediate } from 'node:timers/promises';
-import { Transactions } from '../../dist/store/lmdb/transactions.js';
-import { RedisClient } from '../../dist/store/redis/client.js';
+import { LmdbKv } from '../../dist/store/lmdb/kv.js';
+import { RedisKv } from '../../dist/store/redis/kv.js';
 
 const at = Number(process.env.DIE_AT);
 const when = process.env.DIE_WHEN;
-const READS = /^(get|members|read|count(?!Write)|filter|find|has|known|attemptHeld)/;
-let writes = 0;
+let changes = 0;
 
 const die = () => process.kill(process.pid, 'SIGKILL');
+/** Links of a change, which are written after its records. */
+const fatal = { [Symbol.iterator]: die };
 
-const write = Reflect.get(Transactions.prototype, 'write');
-Transactions.prototype.write = function (work, kind) {
-  writes += 1;
-  if (writes !== at) return write.call(this, work, kind);
+const inLmdb = Reflect.get(LmdbKv.prototype, 'commit');
+LmdbKv.prototype.commit = function (change) {
+  changes += 1;
+  if (changes !== at) return inLmdb.call(this, change);
   if (when === 'before') die();
-  const result = write.call(
-    this,
-    (dbs) => {
-      const made = work(dbs);
-      if (when === 'within') die();
-      return made;
-    },
-    kind,
-  );
+  inLmdb.call(this, when === 'within' ? { ...change, link: fatal } : change);
   die();
-  return result;
 };
 
-const script = Reflect.get(RedisClient.prototype, 'script');
-RedisClient.prototype.script = async function (name, ...args) {
-  if (READS.test(name)) return script.call(this, name, ...args);
-  writes += 1;
-  if (writes !== at) return script.call(this, name, ...args);
+const inRedis = Reflect.get(RedisKv.prototype, 'commit');
+RedisKv.prototype.commit = async function (change) {
+  changes += 1;
+  if (changes !== at) return inRedis.call(this, change);
   if (when === 'before') die();
-  const answer = script.call(this, name, ...args);
+  const made = inRedis.call(this, change);
   if (when === 'within') await setImmediate();
-  else await answer;
+  else await made;
   die();
-  return answer;
 };

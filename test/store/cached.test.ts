@@ -235,7 +235,7 @@ t.test('FLUSHALL drops everything; a notification drops the cached answer about 
   const { asked } = inner;
   t.equal(await cached.tokens.hasLegacyKeys(), false);
   t.equal(inner.asked, asked);
-  cache.changed(['legacy_keys']);
+  cache.changed(['index:legacy_keys']);
   await cached.tokens.hasLegacyKeys();
   t.equal(inner.asked, asked + 1);
   cache.changed(null);

@@ -1,7 +1,7 @@
 import t from 'tap';
 import { type Ended, endedByName, Endings, RecentEnds } from '../../src/store/endings.js';
 import { EndedLog } from '../../src/store/lmdb/ended-log.js';
-import type { Transactions } from '../../src/store/lmdb/transactions.js';
+import type { Environment } from '../../src/store/lmdb/environment.js';
 import { until } from '../helpers/until.js';
 
 t.test('remembers ended credentials longer than a request waits', async (t) => {
@@ -24,11 +24,11 @@ t.test('what could not be read from the store is reported later', async (t) => {
       return [...log].filter(([key]) => key >= start).map(([, value]) => ({ value }));
     },
   };
-  const transactions = { read: (work: (dbs: object) => unknown) => work({ ended }) };
+  const environment = { ended, root: { resetReadTxn: () => undefined } };
   const endings = new Endings();
   const told: (Ended | null)[] = [];
   endings.listen({ ended: (what) => void told.push(what) });
-  const polled = new EndedLog(transactions as unknown as Transactions, endings);
+  const polled = new EndedLog(environment as unknown as Environment, endings);
   log.set(1, 'token:T1');
   await until(() => told.length > 0, 'it is reported', 2_000).catch(() => undefined);
   t.same(told, [new Map([['token:T1', 'ended']])]);

@@ -5,13 +5,12 @@ import { Passwords } from '../../src/accounts/passwords.js';
 import { Sealer } from '../../src/accounts/sealing.js';
 import { Sessions } from '../../src/accounts/sessions.js';
 import { Tokens } from '../../src/accounts/tokens.js';
-import { HOUR_MS } from '../../src/util/time.js';
-import { openQuestions } from '../../src/store/redis/fleet-store.js';
+import { openQuestions } from '../../src/store/core/fleet.js';
+import { RedisKv } from '../../src/store/redis/kv.js';
 import { learnRevocations } from '../../src/store/redis/history.js';
 import { openRedisStore } from '../../src/store/redis.js';
 import { removalTime } from '../../src/store/removal-time.js';
 import { movable } from '../helpers/clock.js';
-import { WRITES_KEPT_MS } from '../../src/store/usage-store.js';
 import { redisSettings, startCluster, startRedis, startSentinel } from '../helpers/redis.js';
 import { storeContract } from './contract.js';
 import { BASE, createToken, NOW, ownerOf, token, user } from './contract/records.js';
@@ -54,31 +53,6 @@ t.test('with the longest command timeout, changes wait for a slow Redis', async 
   await store.maintenance.close();
 });
 
-t.test('Redis itself removes sudo grants, together with the longest one of their user', async (t) => {
-  const { url, cli } = await startRedis(t);
-  const store = await openRedisStore(redisSettings({ url }));
-  await store.maintenance.initialize();
-  await store.directory.change(BASE, NOW);
-  await store.sessions.grantSudo(user('U1'), 'T1', NOW + 300_000, NOW);
-  await store.sessions.grantSudo(user('U1'), 'T2', NOW + 120_000, NOW);
-  const left = Number(cli('PTTL', '{latchkey:}sudo:U1'));
-  t.ok(left > 120_000 && left <= 300_000, `${left} ms`);
-  await store.sessions.grantSudo(user('U1'), 'T3', NOW + 400_000, NOW + 200_000);
-  t.same(cli('HKEYS', '{latchkey:}sudo:U1').split('\n').toSorted(), ['T1', 'T3'], 'an expired grant is removed');
-  await store.maintenance.close();
-}); // prettier-ignore
-
-t.test('Redis itself removes counts of writes whose hour is long over', async (t) => {
-  const { url, cli } = await startRedis(t);
-  const store = await openRedisStore(redisSettings({ url }));
-  await store.maintenance.initialize();
-  for (const hour of [NOW, NOW, NOW + HOUR_MS, NOW]) await store.usage.countWrite('ci/1', hour);
-  const left = Number(cli('PTTL', '{latchkey:}writes:ci/1'));
-  t.ok(left > WRITES_KEPT_MS - 60_000 && left <= WRITES_KEPT_MS, `${left} ms`);
-  t.equal(await store.usage.countWrite('ci/1', NOW + HOUR_MS), 3);
-  await store.maintenance.close();
-});
-
 t.test('with Redis memory full, refuses additions but still revokes, suspends, locks and sets passwords', async (t) => {
   const { url, cli } = await startRedis(t, '--maxmemory-policy', 'noeviction');
   const store = await openRedisStore(redisSettings({ url }));
@@ -86,7 +60,7 @@ t.test('with Redis memory full, refuses additions but still revokes, suspends, l
   await store.directory.change(BASE, NOW);
   for (const id of ['T1', 'T2']) await createToken(store, token(id, { expiresAt: NOW + 1 }), null, NOW);
   await store.directory.change({ tokens: [token('L1', { kind: 'legacy_key' })] }, NOW);
-  const session = (digest: string) => ({ digest, id: digest, userId: 'U1', createdAt: NOW, endsAt: NOW + 1, idleEndsAt: NOW + 1, lastSeenAt: NOW, ip: '', userAgent: null });
+  const session = (digest: string) => ({ digest, id: digest, userId: 'U1', createdAt: NOW, endsAt: NOW + 1, lastSeenAt: NOW, idleEndsAt: NOW + 1, ip: '', userAgent: null });
   for (const digest of ['A', 'B', 'C']) await store.sessions.create(session(digest), user('U1'), null);
   cli('CONFIG', 'SET', 'maxmemory', '1');
   const full = { message: /OOM/ };
@@ -114,13 +88,23 @@ t.test('with Redis memory full, refuses additions but still revokes, suspends, l
   await store.maintenance.close();
 }); // prettier-ignore
 
-t.test('a clock of Redis that was ahead hides no revocations', async (t) => {
-  const { url } = await startRedis(t);
+t.test('a clock of Redis that was ahead neither stops expiry events nor hides revocations', async (t) => {
+  const { url, cli } = await startRedis(t);
   const store = await openRedisStore(redisSettings({ url }));
   await store.maintenance.initialize();
   await store.directory.change(BASE, NOW);
-  await createToken(store, token('T2'), null, NOW);
+  store.webhooks.subscribe([{ endpoint: 'e', events: ['token.expired'] }]);
+  const lease = (await store.webhooks.acquire('a', 60_000)) ?? '';
   const ahead = Date.now() + 86_400_000;
+  cli('SET', '{latchkey:}expired:tokens', `1||{"until":${ahead},"id":"","v":1}`);
+  await store.webhooks.queueExpired(lease);
+  const at = Date.now() + 100;
+  for (const id of ['T1', 'T2']) await createToken(store, token(id, { expiresAt: id === 'T1' ? at : null }), null, NOW);
+  while (Date.now() < at + 20) await new Promise((wait) => setTimeout(wait, 20));
+  await store.webhooks.queueExpired(lease);
+  const due = await store.webhooks.listDue(lease, 'e', Date.now(), 9);
+  t.same(due?.map(({ event }) => event.subject), ['token:T1']);
+
   const learned: string[] = [];
   await store.tokens.revoke(['T2']);
   const latest = await learnRevocations(store.client, (names) => void learned.push(...names), ahead / 1_000);
@@ -187,16 +171,16 @@ t.test('a process with an old heartbeat is not live, by the clock of Redis', asy
   await store.maintenance.initialize();
   const member = (id: string) => ({ id, sidecar: id, name: id, pid: 1, version: '1', configHash: 'x', startedAt: 0, linkAge: 5 });
   for (const id of ['A', 'B']) await store.fleet.beat(member(id));
-  cli('ZINCRBY', '{latchkey:}fleet:beats', '-13000', 'A');
+  cli('ZINCRBY', '{latchkey:}index:processes', '-13000', 'A');
   t.same((await store.fleet.list()).map(({ id }) => id), ['B']);
   await store.fleet.beat(member('B'));
-  t.equal(cli('HKEYS', '{latchkey:}fleet'), 'B');
+  t.equal(cli('EXISTS', '{latchkey:}process:A'), '0');
   await store.fleet.answer('none', 'A');
-  t.equal(cli('EXISTS', '{latchkey:}fleet:answers:none'), '0', 'an answer without a question is not kept');
+  t.equal(cli('EXISTS', '{latchkey:}index:answers:none'), '0', 'an answer without a question is not kept');
   await store.fleet.ask('Q');
   await store.fleet.answer('Q', 'A');
-  t.same(await openQuestions(store.client), ['Q']);
-  await store.fleet.leave('B');
-  for (const key of ['fleet_ask:Q', 'fleet:answers:Q', 'fleet:left']) t.ok(Number(cli('PTTL', `{latchkey:}${key}`)) > 0, `${key} expires`);
+  t.same(await openQuestions(RedisKv.of(store.client)), ['Q']);
+  await store.maintenance.removeExpired(Date.now() + 60_000, 0, 9);
+  t.equal(cli('EXISTS', '{latchkey:}question:Q', '{latchkey:}index:answers:Q'), '0', 'both are removed later');
   await store.maintenance.close();
 }); // prettier-ignore

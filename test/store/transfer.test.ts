@@ -164,9 +164,9 @@ t.test('an interrupted or repeated transfer into Redis is not remembered as the 
   // A copy seals secrets again, and each time they differ.
   await writeRecords(target, records.map((record) => (record.kind === 'user' ? { ...record, value: { ...record.value, otpSecret: 'v1.c.d' } } : record)));
   t.match(await target.sessions.find('D1'), { session: { digest: 'D1' } });
-  t.equal(redis.cli('ZCARD', `{transfer-${number}:}revocations`), '0');
+  t.equal(redis.cli('ZCARD', `{transfer-${number}:}index:revocations`), '0');
   await target.directory.change({ users: [{ ...owner, locked: true, updatedAt: NOW + 1 }] }, NOW);
-  t.equal(redis.cli('ZCARD', `{transfer-${number}:}revocations`), '2', 'a lock is');
+  t.equal(redis.cli('ZCARD', `{transfer-${number}:}index:revocations`), '2', 'a lock is');
 }); // prettier-ignore
 
 t.test('refuses records that are not a complete store', async (t) => {

@@ -20,14 +20,19 @@ import { CHANGED_KEYS, changedByKey, endedByName, type Endings } from '../../sto
 import { measured, type OnOperation } from '../../store/measured.js';
 import { openRedisStore, redisStore } from '../../store/redis.js';
 import { RedisClient } from '../../store/redis/client.js';
-import { openQuestions, QUESTION } from '../../store/redis/fleet-store.js';
+import { openQuestions } from '../../store/core/fleet.js';
+import { keyOf, QUESTION as QUESTIONS } from '../../store/core/kinds.js';
 import { type HistoryChange, learnRevocations, reapplyRevocations, restoreHistory } from '../../store/redis/history.js'; // prettier-ignore
+import { RedisKv } from '../../store/redis/kv.js';
 import { InvalidationLink } from '../../store/redis/invalidation.js';
 import { RevocationFiles } from '../../store/revocation-file.js';
 import { Revocations } from '../../store/revocations.js';
 import type { Store } from '../../store/store.js';
 import { withRevocations } from '../../store/with-revocations.js';
 import { BEGINNING_KEYS, checkFormat, dataLossRisks } from '../../store/redis/maintenance.js';
+
+/** Prefix of the keys of questions to all processes. */
+const QUESTION = keyOf(QUESTIONS, '');
 
 type Settings = Extract<Config['store'], { type: 'redis' }>;
 
@@ -94,7 +99,7 @@ export async function openNetworkedStore(
     ended,
     adopt: async (session, forgetful) => {
       if (!forgetful) return;
-      const change = await restoreHistory(client, session, memory);
+      const change = await restoreHistory(client, plain.events, session, memory);
       // The first master cannot have lost anything that this process wrote.
       if (known || change.reapplied > 0) noteHistory(log, change);
       known = true;
@@ -131,7 +136,7 @@ export async function openNetworkedStore(
       learnRevocations(client, missed, learned)
         .then(async (latest) => {
           learned = latest;
-          for (const question of await openQuestions(client)) endings.asked(question);
+          for (const question of await openQuestions(RedisKv.of(client))) endings.asked(question);
         })
         .catch(() => undefined);
     },

@@ -1,19 +1,28 @@
-import { Endings, endedByName } from '../endings.js';
-import type { Databases } from './databases.js';
-import type { Transactions } from './transactions.js';
+/** What ended or changed, for the other processes on the same store. */
+import { keyOf, QUESTION } from '../core/kinds.js';
+import type { Key } from '../core/kv.js';
+import { CHANGED_KEYS, changedByKey, type Ended, type Endings, endedByName } from '../endings.js';
+import type { Environment } from './environment.js';
 
 /** Maximum number of entries. A process reads them every few milliseconds. */
 const KEPT = 1_000;
 /** How often a process polls for new entries, in milliseconds; one poll takes 4 µs. */
 const POLL_MS = 25;
-const QUESTION = 'ask:';
-const ANSWER = 'answer:';
 
-/**
- * Appends names of ended or changed credentials (`revocations.ts`), for the other processes. Run it
- * in a write transaction.
- */
-export function noteEnded({ ended }: Databases, ...names: readonly string[]): void {
+/** Distinguishes keys of records that changed from names of what ended (`revocations.ts`). */
+const CHANGED = 'key:';
+const QUESTIONS = keyOf(QUESTION, '');
+
+/** Returns what to append for a change of a record; undefined: nothing. */
+export function entryFor(key: Key, existed: boolean, isRemoved: boolean): string | undefined {
+  const isQuestion = !isRemoved && key.startsWith(QUESTIONS);
+  const mayEnd = existed && CHANGED_KEYS.some((start) => key.startsWith(start));
+  return isQuestion || mayEnd ? CHANGED + key : undefined;
+}
+
+/** Appends what ended or changed. Run it in a write transaction. */
+export function appendEnded({ ended }: Environment, names: readonly string[]): void {
+  if (names.length === 0) return;
   let last = lastOf(ended);
   for (const name of names) {
     last += 1;
@@ -22,45 +31,23 @@ export function noteEnded({ ended }: Databases, ...names: readonly string[]): vo
   }
 }
 
-/** Appends a question. Run it in a write transaction. */
-export function noteQuestion(dbs: Databases, question: string): void {
-  noteEnded(dbs, QUESTION + question);
-}
-
-/** Appends an answer to a question. Run it in a write transaction. */
-export function noteAnswer(dbs: Databases, question: string, member: string): void {
-  noteEnded(dbs, `${ANSWER}${question}:${member}`);
-}
-
-/** Returns the ids of the processes that recently answered a question. */
-export function answersTo({ ended }: Databases, question: string): string[] {
-  const start = `${ANSWER}${question}:`;
-  const members = new Set<string>();
-  for (const { value } of ended.getRange({}))
-    if (value.startsWith(start)) members.add(value.slice(start.length));
-  return [...members];
-}
-
 interface NewEntries {
   readonly names: readonly string[];
   /** False if earlier ones were already removed: anything may have ended. */
   readonly areAll: boolean;
 }
 
-/**
- * Notifies a process of what is appended from now on. The embedded store pushes
- * nothing, so the log is polled.
- */
+/** Notifies a process of what is appended from now on: the log is polled. */
 export class EndedLog {
-  readonly #transactions: Transactions;
+  readonly #env: Environment;
   readonly #endings: Endings;
   readonly #timer: NodeJS.Timeout;
   #last: number;
 
-  constructor(transactions: Transactions, endings: Endings) {
-    this.#transactions = transactions;
+  constructor(env: Environment, endings: Endings) {
+    this.#env = env;
     this.#endings = endings;
-    this.#last = transactions.read(({ ended }) => lastOf(ended));
+    this.#last = lastOf(env.ended);
     this.#timer = setInterval(() => this.#poll(), POLL_MS).unref();
   }
 
@@ -71,16 +58,18 @@ export class EndedLog {
   #poll(): void {
     let entries: NewEntries;
     try {
-      entries = this.#transactions.read((dbs) => this.#readNew(dbs));
+      this.#env.root.resetReadTxn();
+      entries = this.#readNew();
     } catch {
-      // While the store cannot be read, requests are refused and open
-      // streams end when they are rechecked.
+      // While the store cannot be read, requests are refused and open streams end when they are
+      // rechecked.
       return;
     }
     this.#report(entries);
   }
 
-  #readNew({ ended }: Databases): NewEntries {
+  #readNew(): NewEntries {
+    const { ended } = this.#env;
     const last = lastOf(ended);
     if (last === this.#last) return { names: [], areAll: true };
     const from = this.#last;
@@ -90,22 +79,17 @@ export class EndedLog {
     return { names, areAll: last - from <= KEPT };
   }
 
-  /**
-   * Reports new entries: first the ended credentials, then the
-   * questions, which were asked after them.
-   */
+  /** Reports new entries: first what ended, then the questions, which were asked after it. */
   #report({ names, areAll }: NewEntries): void {
-    const ended = names.filter((name) => !isQuestionOrAnswer(name));
-    this.#endings.ended(areAll ? endedByName(ended) : null);
-    for (const name of names) if (name.startsWith(QUESTION)) this.#endings.asked(name.slice(QUESTION.length));
+    const ended = names.filter((name) => !name.startsWith(CHANGED));
+    const keys = names.filter((name) => name.startsWith(CHANGED)).map((name) => name.slice(CHANGED.length));
+    const all: Ended = new Map([...changedByKey(keys), ...endedByName(ended)]);
+    this.#endings.ended(areAll ? all : null);
+    for (const key of keys) if (key.startsWith(QUESTIONS)) this.#endings.asked(key.slice(QUESTIONS.length));
   }
 }
 
-function isQuestionOrAnswer(name: string): boolean {
-  return name.startsWith(QUESTION) || name.startsWith(ANSWER);
-}
-
-function lastOf(ended: Databases['ended']): number {
+function lastOf(ended: Environment['ended']): number {
   const [last = 0] = ended.getKeys({ reverse: true, limit: 1 });
   return last;
 }

@@ -1,10 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { OutcomeUnknown } from '../faults.js';
 import type { Acknowledgement } from './acknowledge.js';
-import { asUnavailable, endIfLost, isNoOpResult, mayHaveExecuted, reasonOf } from './failures.js';
+import { asUnavailable, endIfLost, isConflict, mayHaveExecuted, reasonOf } from './failures.js';
 import { answerIn, CONFIRM, GIVEN_UP, MARK_MS } from './marks.js';
 import type { Master } from './master.js';
-import type { ScriptName } from './scripts.js';
 import type { MasterSession } from './session.js';
 
 /** How long to ask about an unanswered change, and how often, in milliseconds. */
@@ -18,7 +17,6 @@ const PROMPT_MS = 250;
 
 /** A script that changes something, and the key of its mark. */
 interface Change {
-  readonly name: ScriptName;
   readonly mark: string;
   readonly run: (session: MasterSession) => Promise<unknown>;
 }
@@ -26,29 +24,27 @@ interface Change {
 /** Makes each change once on the master, and determines the outcome of those without a reply. */
 export class Changes {
   readonly #master: Master;
-  /** How long a change may wait for a master, in milliseconds. */
-  readonly #patience: number;
   readonly #acknowledgement: Acknowledgement | null;
 
-  constructor(master: Master, patience: number, acknowledgement: Acknowledgement | null) {
+  constructor(master: Master, acknowledgement: Acknowledgement | null) {
     this.#master = master;
-    this.#patience = patience;
     this.#acknowledgement = acknowledgement;
   }
 
   /**
    * Makes a change and returns its answer.
    *
+   * @param patience how long it may wait for a master, in milliseconds
    * @throws StoreUnavailable; OutcomeUnknown if it was sent and its outcome is unknown
    */
-  async make(change: Change): Promise<unknown> {
-    const until = performance.now() + this.#patience;
+  async make(change: Change, patience: number): Promise<unknown> {
+    const until = performance.now() + patience;
     for (;;) {
       let session: MasterSession | undefined;
       let sentAt = performance.now();
       let hasExecuted = false;
       try {
-        session = this.#master.held ?? (await this.#master.session(this.#patience));
+        session = this.#master.held ?? (await this.#master.session(patience));
         sentAt = performance.now();
         const answer = await session.answered(session.changes, change.run(session));
         hasExecuted = true;
@@ -76,7 +72,7 @@ export class Changes {
   /** Determines the outcome of a change whose reply did not arrive. @param cause why it did not */
   async #settle(
     first: MasterSession,
-    { name, mark, run }: Change,
+    { mark, run }: Change,
     sentAt: number,
     cause: unknown,
   ): Promise<unknown> {
@@ -90,8 +86,7 @@ export class Changes {
         const same = session.identity.runId === first.identity.runId;
         const changed = same ? await this.#find(session, mark) : await run(session);
         const isLate = performance.now() - sentAt > MARK_MS / 2;
-        if (isLate || (!same && isNoOpResult(name, changed)))
-          throw new OutcomeUnknown(reasonOf(cause), { cause });
+        if (isLate || (!same && isConflict(changed))) throw new OutcomeUnknown(reasonOf(cause), { cause });
         if (changed === GIVEN_UP) {
           await session.confirmSince(askedAt);
           throw new GivenUp();

@@ -2,16 +2,14 @@ import { type Redis, ReplyError } from 'ioredis';
 import { newId } from '../../domain/secret.js';
 import { MAX_TIMER_MS } from '../../util/time.js';
 import { StoreUnavailable } from '../faults.js';
-import type { WebhookSubscription } from '../webhook-store.js';
 import { Acknowledgement } from './acknowledge.js';
 import { Changes } from './changes.js';
 import { asUnavailable, endIfLost } from './failures.js';
-import { BEGIN } from './maintenance-scripts.js';
 import { nodeOf } from './connect.js';
 import { type Adopt, Master } from './master.js';
-import { announcementPrefix } from './revocation-scripts.js';
 import {
-  reportsRevocations,
+  announcementPrefix,
+  BEGIN,
   isChange,
   runScript,
   type ScriptName,
@@ -42,24 +40,11 @@ const PATIENCE_MS = 5_000;
  * sockets are read.
  */
 const STOOD_STILL_MS = 25;
-/** Scripts that run for each request or periodically; they do not wait for a failover. */
-const IMPATIENT: ReadonlySet<ScriptName> = new Set([
-  'find',
-  'leaseRate',
-  'probe',
-  'probeWrite',
-  'probeLink',
-  'fleetBeat',
-  'fleetList',
-  'fleetAnswer',
-  'fleetAnswers',
-]);
-
 /** Callbacks for adopting a master, and for what this process's own changes end. */
 export interface ClientEvents {
   /** Called before anything else uses the session. */
   readonly adopt: Adopt;
-  /** Called with the names of what this process ended for good (`revocation-scripts.ts`). */
+  /** Called with the names of what this process ended for good (`revocations.ts`). */
   readonly ended: (names: readonly string[]) => void;
 }
 
@@ -79,7 +64,7 @@ export class RedisClient {
   events: ClientEvents = { adopt: async () => undefined, ended: () => undefined };
   readonly #master: Master;
   readonly #database: number;
-  #scripts: Scripts;
+  readonly #scripts: Scripts;
   readonly #commandTimeout: number;
   readonly #changeTimeout: number;
   /** How long anything but a look-up may take, in milliseconds. */
@@ -90,7 +75,7 @@ export class RedisClient {
     this.prefix = `{${settings.prefix}}`;
     // Sentinels and clusters have only the first database.
     this.#database = settings.url === null ? 0 : (nodeOf(settings.url).db ?? 0);
-    this.#scripts = scriptsFor([], this.#database);
+    this.#scripts = scriptsFor(this.#database);
     const { acknowledge } = settings;
     this.#commandTimeout = settings.command_timeout;
     this.#changeTimeout = Math.min(
@@ -104,14 +89,8 @@ export class RedisClient {
     );
     this.#changes = new Changes(
       this.#master,
-      this.#patience,
       acknowledge === null ? null : new Acknowledgement(acknowledge, settings.command_timeout),
     );
-  }
-
-  /** Sets the subscriptions whose events are queued by changes from now on. */
-  set subscriptions(subscriptions: readonly WebhookSubscription[]) {
-    this.#scripts = scriptsFor(subscriptions, this.#database);
   }
 
   /** Returns the current connection for commands. @throws StoreUnavailable */
@@ -178,35 +157,33 @@ export class RedisClient {
   }
 
   /**
-   * Runs a script. If the reply to a change is lost, Redis is asked whether the change was
+   * Runs a script. An urgent one does not wait for another master. If the reply to a change is lost, Redis is asked whether the change was
    * made; from then on, it cannot be made any more. If another server is the master by
    * then, the change is made there.
    *
    * @throws StoreUnavailable; OutcomeUnknown if a change was sent and its outcome is unknown
    */
-  async script(name: ScriptName, ...args: (string | number)[]): Promise<unknown> {
+  async script(name: ScriptName, args: readonly (string | number)[], isUrgent?: 'urgent'): Promise<unknown> {
     const keys = [this.key('meta')];
+    const patience = isUrgent === undefined ? this.#patience : this.#commandTimeout;
     if (!isChange(name))
       return this.command(
         async (connection) => runScript(connection, this.#scripts[name], keys, [this.prefix, ...args]),
-        IMPATIENT.has(name) ? this.#commandTimeout : this.#patience,
+        patience,
       );
     const mark = this.key(`done:${newId()}`);
     const script = this.#scripts[name];
     const run = ({ changes }: MasterSession) =>
       runScript(changes, script, [...keys, mark], [this.prefix, ...args], this.#changeTimeout);
-    const answer = await this.#changes.make({ name, mark, run });
-    if (!reportsRevocations(name)) return answer;
-    const [result, ended] = answer as [unknown, string[]];
-    if (ended.length > 0) this.events.ended(ended);
-    return result;
+    return this.#changes.make({ mark, run }, patience);
   }
 
   /**
    * Runs a script on a session that is not in use yet. It must change nothing or be safe to repeat.
    */
   async scriptOn(session: MasterSession, name: ScriptName, ...args: (string | number)[]): Promise<unknown> {
-    return runScript(session.commands, this.#scripts[name], [this.key('meta')], [this.prefix, ...args]);
+    const keys = [this.key('meta'), ...(isChange(name) ? [this.key(`done:${newId()}`)] : [])];
+    return runScript(session.commands, this.#scripts[name], keys, [this.prefix, ...args]);
   }
 
   /**

@@ -1,10 +1,8 @@
 import { ReplyError } from 'ioredis';
 import { isUnsent } from './connect.js';
 import { OutcomeUnknown, RecordUnreadable, StoreUnavailable } from '../faults.js';
-import { type RemovableKind, removable } from '../records.js';
 import { DAMAGED, PARTLY } from './marks.js';
 import type { MasterSession } from './session.js';
-import type { ScriptName } from './scripts.js';
 
 /** Ends a session if its server is no longer the master or a connection is closed. */
 export function endIfLost(session: MasterSession | undefined, error: unknown): void {
@@ -20,9 +18,6 @@ const FORBIDDEN = 'the Redis user lacks a permission of those in docs/storage.md
 /** The report of a script that failed: what it means, the latest key and the reason. */
 const FAILED_SCRIPT = new RegExp(`^(${DAMAGED}|${PARTLY})(\\S+) (.*)$`, 's');
 
-/** A script's refusal of a damaged record: its kind and id. */
-const UNREADABLE = /^UNREADABLE (\S+) (\S+)/;
-
 /** Whether Redis may have executed a command although it sent no reply. */
 export function mayHaveExecuted(error: unknown): boolean {
   return !(error instanceof ReplyError || isUnsent(error));
@@ -34,11 +29,6 @@ export function asUnavailable(error: unknown): StoreUnavailable {
   // Our own scripts refuse with a complete sentence.
   if (error instanceof Error && error.message.startsWith('LATCHKEY ')) {
     return new StoreUnavailable(error.message.slice('LATCHKEY '.length));
-  }
-  const unreadable = UNREADABLE.exec(error instanceof ReplyError ? reasonOf(error) : '')?.slice(1);
-  if (unreadable !== undefined) {
-    const [kind = '', id = ''] = unreadable;
-    return removable(kind as RemovableKind, id, `a ${kind} record is damaged`, error);
   }
   const [, report, key, reason] =
     FAILED_SCRIPT.exec(error instanceof ReplyError ? reasonOf(error) : '') ?? [];
@@ -84,14 +74,9 @@ export function reasonOf(error: unknown): string {
 }
 
 /**
- * Whether a change that was repeated on another master found nothing to end or to consume, or
- * another record than the one that it is based on. That may be its own effect: what ended or was
- * suspended at the first master is so at the next one before that is used.
+ * Whether a change that was repeated on another master found other records than it expected. That
+ * may be its own effect: the other master may have received it.
  */
-export function isNoOpResult(name: ScriptName, answer: unknown): boolean {
-  if (name === 'revoke') return (answer as [[missing: string[]]])[0][0].length > 0;
-  if (name === 'endSession') return (answer as [count: number])[0] === 0;
-  if (name === 'rotateToken') return (answer as [outcome: string])[0] === 'changed';
-  if (name === 'updateToken') return (answer as [outcome: string])[0] !== 'updated';
-  return name === 'takeOtpStep' && answer === 0;
+export function isConflict(answer: unknown): boolean {
+  return answer === '';
 }

@@ -1,11 +1,14 @@
 import { ReplyError } from 'ioredis';
 import type { Creation, Creations } from '../creations.js';
+import type { Events } from '../core/events.js';
+import { recover, reapply } from '../core/recovery.js';
+import { Transactor } from '../core/transaction.js';
 import type { RedisStore } from '../redis.js';
 import type { Revocations } from '../revocations.js';
-import { BATCH, batches } from './batches.js';
 import type { RedisClient } from './client.js';
 import { nameOfHistory } from './identity.js';
-import { ownerText, text } from './records.js';
+import { RedisKv } from './kv.js';
+import { BATCH, REVOCATIONS } from './scripts.js';
 import type { MasterSession } from './session.js';
 
 /** The result of restoring what a master had lost. */
@@ -32,19 +35,22 @@ export interface Memory {
  */
 export async function restoreHistory(
   client: RedisClient,
+  events: Events,
   session: MasterSession,
   { revocations, creations, recovers }: Memory,
 ): Promise<HistoryChange> {
+  const transactor = new Transactor(RedisKv.on(client, session));
   let [reapplied, recovered] = [0, 0];
   const lost: Creation[] = [];
   try {
     if (recovers) await client.scriptOn(session, 'beginRecovery', nameOfHistory(session.identity));
-    for (const names of batches(revocations.names()))
-      reapplied += ((await client.scriptOn(session, 'reapply', ...names)) as string[]).length;
-    for (const some of batches(creations.current(Date.now()))) {
-      const [made, missing] = await (recovers ? recover : findLost)(client, session, some);
-      recovered += made;
-      lost.push(...missing);
+    reapplied = await reapply(transactor, events, revocations.names(), REVOCATIONS);
+    for (const creation of creations.current(Date.now())) {
+      const mayWrite = recovers && (await client.scriptOn(session, 'isRecovering')) === 1;
+      const outcome = await recover(transactor, events, creation, mayWrite, REVOCATIONS);
+      if (outcome === 'recovered') recovered += 1;
+      // Without acknowledgement, sessions that are lost are not reported.
+      else if (outcome === 'lost' && (recovers || creation.kind === 'token')) lost.push(creation);
     }
   } catch (error) {
     // An emptied store refuses every script until it is initialized again.
@@ -53,7 +59,10 @@ export async function restoreHistory(
   }
   creations.forget(lost);
   const tokens = lost.filter(({ kind }) => kind === 'token').map(({ record }) => record.id);
-  await endLost(client, session, revocations, tokens);
+  // Another failover could bring them back after they were refused as unknown.
+  const names = tokens.map((id) => `token:${id}`);
+  revocations.note(names);
+  await reapply(transactor, events, names, REVOCATIONS);
   return { reapplied, recovered, lost: tokens };
 }
 
@@ -64,50 +73,11 @@ export async function restoreHistory(
  * @returns the number of revocations that were undone
  * @throws StoreUnavailable
  */
-export async function reapplyRevocations({ client, maintenance }: RedisStore, revocations: Revocations): Promise<number> {
+export async function reapplyRevocations({ client, events, maintenance }: RedisStore, revocations: Revocations): Promise<number> {
   const names = revocations.names();
   if (names.length === 0 || (await maintenance.isRestoring())) return 0;
-  let reapplied = 0;
-  for (const some of batches(names)) reapplied += ((await client.script('reapply', ...some)) as string[]).length;
-  return reapplied;
+  return reapply(new Transactor(RedisKv.of(client)), events, names, REVOCATIONS);
 } // prettier-ignore
-
-/**
- * Revokes lost tokens. Another failover could bring them back after they were refused as unknown.
- */
-async function endLost(
-  client: RedisClient,
-  session: MasterSession,
-  revocations: Revocations,
-  ids: readonly string[],
-): Promise<void> {
-  const names = ids.map((id) => `token:${id}`);
-  revocations.note(names);
-  for (const some of batches(names)) await client.scriptOn(session, 'reapply', ...some);
-}
-
-/** The number of creations that were written again, and those that are lost. */
-type Recovery = readonly [made: number, lost: readonly Creation[]];
-
-async function recover(client: RedisClient, session: MasterSession, some: readonly Creation[]): Promise<Recovery> {
-  const answer = await client.scriptOn(session, 'recover', ...some.map(creationText));
-  const [made, digests] = answer as [number, string[]];
-  const lost = new Set(digests);
-  return [made, some.filter(({ record }) => lost.has(record.digest))];
-} // prettier-ignore
-
-/** Finds the tokens that do not exist; lost sessions are not reported. */
-async function findLost(client: RedisClient, session: MasterSession, some: readonly Creation[]): Promise<Recovery> {
-  const tokens = some.filter(({ kind }) => kind === 'token');
-  const ids = await client.scriptOn(session, 'missingTokens', ...tokens.map(({ record }) => record.id));
-  const missing = new Set(ids as string[]);
-  return [0, tokens.filter(({ record }) => missing.has(record.id))];
-} // prettier-ignore
-
-/** Serializes a creation for a script. */
-function creationText({ kind, record, owner }: Creation): string {
-  return JSON.stringify({ kind, text: text(record), owner: JSON.parse(ownerText(owner)) });
-}
 
 /**
  * Reads what ended in the store while this process received no notifications.
@@ -119,7 +89,7 @@ function creationText({ kind, record, owner }: Creation): string {
 export async function learnRevocations(client: RedisClient, learned: (names: string[]) => void, since: number): Promise<number> {
   let latest = since;
   for (let offset = 0; ; offset += BATCH) {
-    const found = (await client.script('readRevocations', since, offset)) as string[];
+    const found = (await client.script('readRevocations', [since, offset])) as string[];
     const names = found.filter((_, i) => i % 2 === 0);
     learned(names);
     latest = Math.max(latest, ...found.filter((_, i) => i % 2 === 1).map(Number));

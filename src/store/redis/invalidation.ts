@@ -196,7 +196,11 @@ export class InvalidationLink {
   /** Writes the key of this link over the store's connection, and reads Redis's clock. */
   async #probe(): Promise<void> {
     const sentAt = Date.now();
-    const time = (await this.#client.script('probeLink', this.#probeName, ++this.#probes)) as number[];
+    const time = (await this.#client.script(
+      'probeLink',
+      [this.#probeName, ++this.#probes],
+      'urgent',
+    )) as number[];
     const [seconds, micros] = time.map(Number);
     // The clock was read about half-way between the request and its reply.
     if (seconds !== undefined && micros !== undefined)

@@ -1,67 +1,21 @@
-import type { Maintenance } from '../store.js';
 import type { RedisClient } from './client.js';
-import type { Reads } from './reads.js';
-import { StoreUnusable, UNFINISHED_RESTORE } from '../faults.js';
+import { META, keyOf } from '../core/kinds.js';
+import { StoreUnusable } from '../faults.js';
 
-/**
- * Maximum number of expired records per script. With the largest
- * records, that blocks Redis for 5 ms.
- */
-const EXPIRED_BATCH = 100;
-
-export function redisMaintenance(
-  client: RedisClient,
-  reads: Reads,
-  removeDamaged: Maintenance['removeDamaged'],
-): Maintenance {
-  return {
-    initialize: (purpose) => initializeStore(client, purpose),
-    isRestoring: async () => (await reads.text(RESTORING)) !== null,
-    setRestoring: async (restoring) =>
-      void (await client.script('setRestoring', RESTORING, restoring ? Date.now() : '')),
-    leaveMark: async (mark) => void (await client.script('leaveMark', MARK, mark)),
-    hasMark: async (mark) => (await client.script('get', MARK)) === String(mark),
-    probe: async () => void (await client.script('probe', 'meta')),
-    probeWrite: async () => void (await client.script('probeWrite', Date.now())),
-    clock: async () => {
-      const [seconds, micros] = ((await client.script('clock')) as string[]).map(Number);
-      // A user of Redis without a permission for TIME gets no answer.
-      return seconds === undefined || micros === undefined ? Date.now() : seconds * 1_000 + micros / 1_000;
-    },
-    removeExpired: async (now, tokensBefore, limit) => {
-      for (let left = limit; left > 0;) {
-        const most = Math.min(EXPIRED_BATCH, left);
-        const removed = (await client.script('removeExpired', now, tokensBefore, most)) as number;
-        left -= removed;
-        if (removed < most) return limit - left;
-      }
-      return limit;
-    },
-    removeDamaged,
-    close: () => client.close(),
-  };
-}
-
-/** Version of the key layout. A newer one is refused. */
-const FORMAT = 1;
-/** Exists while records of another store are being written. */
-const RESTORING = 'restoring';
+/** Version of the key layout. Another one is refused. */
+const FORMAT = 2;
 /** Keys that change when a store begins, and when a restore into it begins or ends. */
-export const BEGINNING_KEYS: readonly string[] = ['meta', RESTORING];
-/** The mark by which a command recognizes a store. */
-const MARK = 'recognized_by';
+export const BEGINNING_KEYS: readonly string[] = ['meta', keyOf(META, 'restoring')];
 
 /**
  * Initializes a new store, and refuses one that cannot be used.
  *
  * @throws StoreUnusable, StoreUnavailable
  */
-async function initializeStore(client: RedisClient, purpose?: 'restore'): Promise<void> {
+export async function initializeStore(client: RedisClient): Promise<void> {
   await refuseEviction(client);
   await checkFormat(client);
   await client.begin(JSON.stringify({ format: FORMAT }));
-  if (purpose !== 'restore' && (await client.script('get', RESTORING)) !== null)
-    throw new StoreUnusable(UNFINISHED_RESTORE);
 }
 
 /**
@@ -84,9 +38,9 @@ export async function checkFormat(client: RedisClient): Promise<void> {
     throw new StoreUnusable(
       `the key ${key} in Redis does not hold the format of a store; set store.prefix to another value, or remove that key if no other program uses it`,
     );
-  if (format > FORMAT)
+  if (format !== FORMAT)
     throw new StoreUnusable(
-      `the store in Redis has format ${format}, known: ${FORMAT}; update this Latchkey`,
+      `the store in Redis has format ${format}, known: ${FORMAT}; update ${format > FORMAT ? 'this Latchkey' : 'the store: restore a backup of it into an empty one'}`,
     );
 }
 

@@ -12,7 +12,7 @@ export const GIVEN_UP = 'given up';
  * A Redis that is out of memory still accepts the mark after a change that it accepted. Without a
  * change, there is nothing to confirm.
  */
-export function marked(script: string, ends: boolean): string {
+export function marked(script: string): string {
   return `
 local known = redis.call('GET', KEYS[2])
 if known == '${GIVEN_UP}' then return redis.error_reply('LATCHKEY the change was given up') end
@@ -22,9 +22,8 @@ ${script}
 end
 local result = make()
 if type(result) == 'table' and result.err then return result end
-local answer = ${ends ? '{result, ended}' : 'result'}
-redis.pcall('SET', KEYS[2], cjson.encode({answer}), 'PX', ${MARK_MS})
-return answer
+redis.pcall('SET', KEYS[2], cjson.encode({result}), 'PX', ${MARK_MS})
+return result
 `;
 }
 
@@ -63,16 +62,8 @@ redis.call('SET', KEYS[1], '${GIVEN_UP}', 'PX', ${MARK_MS})
 return '${GIVEN_UP}'
 `;
 
-/**
- * Returns the answer in a mark, as its script would have returned it. The JSON of Redis has the
- * same form for an empty list and an empty object.
- */
+/** Returns the answer in a mark, as its script would have returned it: a text. */
 export function answerIn(mark: string): unknown {
   const [answer] = JSON.parse(mark) as [unknown];
-  return listsOf(answer);
-}
-
-function listsOf(answer: unknown): unknown {
-  if (Array.isArray(answer)) return answer.map(listsOf);
-  return typeof answer === 'object' && answer !== null ? [] : answer;
+  return answer;
 }

@@ -1,164 +1,265 @@
-import { attemptScripts, loginScripts } from './login-scripts.js';
-import { CHANGE } from './change-script.js';
-import { fleetScripts } from './fleet-scripts.js';
-import { maintenanceScripts } from './maintenance-scripts.js';
-import { marked, reported } from './marks.js';
-import { prelude } from './prelude.js';
-import { readScripts } from './read-scripts.js';
-import { recoveryScripts } from './recovery-scripts.js';
-import { removalScripts } from './removal-scripts.js';
-import { revocationScripts } from './revocation-scripts.js';
-import { rotationScripts, tokenScripts } from './token-scripts.js';
-import { usageScripts } from './usage-scripts.js';
-import { NO_WEBHOOKS, webhookEventScripts, webhookFunctions } from './webhook-events.js';
-import { webhookScripts } from './webhook-scripts.js';
-import { createHash } from 'node:crypto';
-import { Command, type Redis } from 'ioredis';
-import type { WebhookSubscription } from '../webhook-store.js';
-
 /**
  * The Lua scripts of the Redis store. Each runs atomically. KEYS[1] is any key of the deployment,
- * which routes the script to the slot that all keys share. ARGV[1] is their prefix.
+ * which routes the script to the slot that all keys share. ARGV[1] is their prefix. None of them
+ * knows what is in a record.
  */
+import { createHash } from 'node:crypto';
+import { Command, type Redis } from 'ioredis';
+import { MAX_REFS } from '../core/kv.js';
+import { marked, reported } from './marks.js';
+
+/** How long the store and the processes remember what ended, in seconds. */
+const REMEMBERED_SECONDS = 3_600;
+/**
+ * How much earlier it is read again, in seconds: longer than most losses of an invalidation link.
+ */
+const OVERLAP_SECONDS = 300;
+/**
+ * How long lost creations are restored after a failover, in milliseconds. Their creators learn of
+ * the failover within that time.
+ */
+const RECOVERY_MS = 2_000;
+/** What is read at once when nothing limits it, and the size of an answer in bytes. */
+export const BATCH = 500;
+const MAX_ANSWER = 256 * 1024;
+
+/** The index of what ended, by the time in seconds. */
+export const REVOCATIONS = 'revocations';
+
+/**
+ * Returns the prefix of the keys that announce what ended, by name. It contains the number of the
+ * database: Redis announces a changed key without it, to the clients of all databases.
+ */
+export function announcementPrefix(database: number): string {
+  return database === 0 ? 'revocation:' : `revocation@${database}:`;
+}
+
+/** Commands that scripts use and that change nothing. */
+const READS = 'EXISTS GET TIME ZCARD ZCOUNT ZRANGE ZRANGEBYLEX ZRANGEBYSCORE ZSCORE';
+
+const PRELUDE = `
+-- Notes the latest key and which commands were made, for the report of a failure.
+local server, latestKey, made = redis, '', {}
+local redis = {pcall = server.pcall, error_reply = server.error_reply}
+function redis.call(name, ...)
+  latestKey = ... or latestKey
+  local answer = server.call(name, ...)
+  made[name] = true
+  return answer
+end
+local function hasWritten()
+  for name in pairs(made) do
+    if not string.find(' ${READS} ', ' ' .. name .. ' ', 1, true) then return true end
+  end
+  return false
+end
+local prefix = ARGV[1]
+local function P(name) return prefix .. name end
+local function indexOf(name) return prefix .. 'index:' .. name end
+if redis.call('EXISTS', P('meta')) == 0 then
+  return redis.error_reply('LATCHKEY the store is empty: start a server or run "latchkey apply" to begin one, or restore it')
+end
+-- When its memory is full, Redis refuses what takes more only until a script has written: a removal opens what is kept for it.
+local function useReserve() server.call('DEL', P('reserve')) end
+-- Seconds and milliseconds; nothing for a user without the permission for TIME.
+local function clock()
+  local time = redis.pcall('TIME')
+  if time.err then return nil end
+  return tonumber(time[1]), tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
+end
+local function refuseIfRecovering()
+  if redis.call('EXISTS', P('recovering')) == 1 then
+    error({err = 'LATCHKEY what a failover may have lost is being made again'})
+  end
+end
+local function whole(number) return string.format('%.0f', number) end
+`;
+
 const SCRIPTS = {
-  ...attemptScripts,
-  change: CHANGE,
-  ...fleetScripts,
-  ...loginScripts,
-  ...maintenanceScripts,
-  ...readScripts,
-  ...recoveryScripts,
-  ...removalScripts,
-  ...revocationScripts,
-  ...rotationScripts,
-  ...tokenScripts,
-  ...usageScripts,
-  ...webhookEventScripts,
-  ...webhookScripts,
+  /** Returns the first of some records: it stops when the answer is large. */
+  read: `
+local found, size = {}, 0
+for i = 2, #ARGV do
+  if size > ${MAX_ANSWER} then break end
+  local text = redis.call('GET', P(ARGV[i]))
+  found[#found + 1] = text
+  size = size + #(text or '')
+end
+return found
+`,
+  /** Returns a record that stands beside, then one, the one that it refers to, and so on. */
+  follow: `
+local found, name = {ARGV[2] ~= '' and redis.call('GET', P(ARGV[2]))}, ARGV[3]
+while name and name ~= '' and #found <= ${MAX_REFS} do
+  local text = redis.call('GET', P(name))
+  if not text then
+    refuseIfRecovering()
+    break
+  end
+  found[#found + 1] = text
+  name = string.match(text, '^[^|]*|([^|]*)|')
+end
+return found
+`,
+  /** Members of an index with their scores. Arguments: from, to, how many to skip, how many. */
+  range: `return redis.call('ZRANGEBYSCORE', indexOf(ARGV[2]), ARGV[3], ARGV[4], 'WITHSCORES', 'LIMIT', ARGV[5], ARGV[6])`,
+  /** Members after one, in an index of whole-numbered scores: the rest of its score, then higher ones. */
+  rangeAfter: `
+local index, score, name, to, limit = indexOf(ARGV[2]), ARGV[3], ARGV[4], ARGV[5], tonumber(ARGV[6])
+-- By bytes, as Redis orders members; Lua may compare texts by language.
+local function isBehind(other)
+  for i = 1, math.min(#other, #name) do
+    local a, b = string.byte(other, i), string.byte(name, i)
+    if a ~= b then return a > b end
+  end
+  return #other > #name
+end
+local rank = redis.call('ZCOUNT', index, '-inf', '(' .. score)
+local last = redis.call('ZCOUNT', index, '-inf', score) - 1
+-- The place of the first member of that score behind the name.
+while rank <= last do
+  local middle = math.floor((rank + last) / 2)
+  if isBehind(redis.call('ZRANGE', index, middle, middle)[1]) then last = middle - 1 else rank = middle + 1 end
+end
+local found = redis.call('ZRANGE', index, rank, rank + limit - 1, 'WITHSCORES')
+for i = 2, #found, 2 do
+  if tonumber(found[i]) > tonumber(to) then
+    for j = #found, i - 1, -1 do found[j] = nil end
+    break
+  end
+end
+return found
+`,
+  /** Members between two names, in an index whose scores are all 0. */
+  rangeBetween: `return redis.call('ZRANGEBYLEX', indexOf(ARGV[2]), '(' .. ARGV[3], '(' .. ARGV[4], 'LIMIT', 0, ARGV[5])`,
+  count: `return redis.call('ZCOUNT', indexOf(ARGV[2]), ARGV[3], ARGV[4])`,
+  scores: `
+local found = {}
+for i = 3, #ARGV do found[#found + 1] = redis.call('ZSCORE', indexOf(ARGV[2]), ARGV[i]) end
+return found
+`,
+  /**
+   * Makes a change (\`Commit\`), or returns '' if a record has another revision than expected. Arguments:
+   * whether it is reserved; and JSON of the names and revisions that are expected, of the records to
+   * write, and of the scores by index and name; the names to tell.
+   */
+  commit: `
+local expect, put, link, tell = cjson.decode(ARGV[3]), cjson.decode(ARGV[4]), cjson.decode(ARGV[5]), cjson.decode(ARGV[6])
+for i = 1, #expect, 2 do
+  local text = redis.call('GET', P(expect[i]))
+  if (text and string.match(text, '^[^|]*') or '') ~= expect[i + 1] then return '' end
+end
+if ARGV[2] == '1' then useReserve() end
+-- Not a part of the change: a number may be left out.
+local revision = whole(server.call('INCR', P('revision')))
+for i = 1, #put, 3 do
+  if put[i + 2] == '' then redis.call('DEL', P(put[i]))
+  else redis.call('SET', P(put[i]), revision .. '|' .. put[i + 1] .. '|' .. put[i + 2]) end
+end
+for i = 1, #link, 3 do
+  local score = link[i + 2]
+  if score == '' then redis.call('ZREM', indexOf(link[i]), link[i + 1])
+  else redis.call('ZADD', indexOf(link[i]), score == 'revision' and revision or score, link[i + 1]) end
+end
+local seconds = clock() or 0
+for _, name in ipairs(tell) do
+  redis.call('ZADD', indexOf('${REVOCATIONS}'), seconds, name)
+  redis.call('SET', P(announcement .. name), '')
+  redis.call('DEL', P(announcement .. name))
+end
+if #tell > 0 then redis.call('ZREMRANGEBYSCORE', indexOf('${REVOCATIONS}'), '-inf', seconds - ${REMEMBERED_SECONDS}) end
+return revision
+`,
+  /** Writes uses. Arguments, of each: the name, the time, the value, and what it is a use of. */
+  touch: `
+for i = 2, #ARGV, 4 do
+  local known = redis.call('GET', P(ARGV[i]))
+  local at = known and tonumber(string.match(known, '^[^|]*')) or -math.huge
+  if at < tonumber(ARGV[i + 1]) and redis.call('EXISTS', P(ARGV[i + 3])) == 1 then
+    redis.call('SET', P(ARGV[i]), ARGV[i + 1] .. '||' .. ARGV[i + 2])
+  end
+end
+return 0
+`,
+  clock: `
+local _, now = clock()
+return now and whole(now) or ''
+`,
+  probe: `return redis.call('GET', P('meta'))`,
+  probeWrite: `return redis.call('SET', P('probe'), ARGV[2])`,
+  /** Writes a key of which one invalidation link is told, and returns the clock. */
+  probeLink: `
+useReserve()
+redis.call('SET', P(ARGV[2]), ARGV[3], 'PX', 10000)
+local time = redis.pcall('TIME')
+return time.err and {} or time
+`,
+  /**
+   * Begins the recovery of what a failover may have lost, once for each history. A store without a
+   * history is in use for the first time.
+   */
+  beginRecovery: `
+local before = redis.call('GET', P('history'))
+if before == ARGV[2] then return 0 end
+useReserve()
+redis.call('SET', P('history'), ARGV[2])
+if before then redis.call('SET', P('recovering'), '', 'PX', ${RECOVERY_MS}) end
+return 1
+`,
+  /** Refuses to report a record as missing while it may still be restored. */
+  confirmMissing: `refuseIfRecovering()`,
+  isRecovering: `return redis.call('EXISTS', P('recovering'))`,
+  /**
+   * Returns the names of what ended since a time, in seconds, with their times: one batch from an
+   * offset. The time may come from another master, or from before the clock was set back, so what
+   * ended shortly before is returned too.
+   */
+  readRevocations: `
+local since, now = tonumber(ARGV[2]) - ${OVERLAP_SECONDS}, clock()
+if now and since > now then since = 0 end
+return redis.call('ZRANGEBYSCORE', indexOf('${REVOCATIONS}'), since, '+inf', 'WITHSCORES', 'LIMIT', ARGV[3], ${BATCH})
+`,
 };
+
+/**
+ * Initializes a store in an empty Redis. Every other script refuses to run without its mark, so
+ * that an emptied Redis is not taken for one without tokens.
+ */
+export const BEGIN = `
+redis.call('SET', ARGV[1] .. 'meta', ARGV[2], 'NX')
+return redis.call('GET', ARGV[1] .. 'meta')
+`;
 
 export type ScriptName = keyof typeof SCRIPTS;
 
-export const SCRIPT_NAMES = Object.keys(SCRIPTS) as ScriptName[];
-
 /**
- * Scripts whose outcome must be known. Each leaves a mark with its answer, atomically with its
- * effect; the mark is read if the reply was lost (`marks.ts`). Other scripts read, or write what
- * may be written again, or count. What may have been counted stays counted.
+ * Whether the outcome of a script must be known: it leaves a mark with its answer, atomically with
+ * its effect, which is read if the reply was lost (`marks.ts`). Its key is the second one.
  */
-const CHANGES: ReadonlySet<ScriptName> = new Set([
-  'addRevoked',
-  'claimWarnings',
-  'change',
-  'createSession',
-  'createToken',
-  'endSession',
-  'endSessions',
-  'grantSudo',
-  'importTokens',
-  'noteLogouts',
-  'queueLocked',
-  'removeDamaged',
-  'removeSigningKeys',
-  'removeTokens',
-  'replaceSigningKeys',
-  'resendWebhooks',
-  'revoke',
-  'rotateToken',
-  'takeOtpStep',
-  'updateToken',
-]);
-
-/** Whether a script leaves a mark; its key is the second one. */
 export function isChange(name: ScriptName): boolean {
-  return CHANGES.has(name);
+  return name === 'commit';
 }
 
-/**
- * Changes that may end something for good. They return a pair: their
- * answer, and the names of what ended.
- */
-const REVOKING: ReadonlySet<ScriptName> = new Set([
-  'change',
-  'createSession',
-  'endSession',
-  'endSessions',
-  'removeDamaged',
-  'revoke',
-  'rotateToken',
-  'updateToken',
-]);
-
-/** Whether a script returns a pair of its answer and what ended. */
-export function reportsRevocations(name: ScriptName): boolean {
-  return REVOKING.has(name);
-}
-
-/** Scripts that may cause webhook events. */
-const EMITTING: ReadonlySet<ScriptName> = new Set([
-  'change',
-  'claimWarnings',
-  'createToken',
-  'importTokens',
-  'queueExpired',
-  'queueLocked',
-  'reapply',
-  'recover',
-  'removeExpired',
-  'removeTokens',
-  'revoke',
-  'rotateToken',
-  'updateToken',
-]);
-
-/** Whether the text of a script depends on webhook subscriptions. */
-function emitsWebhooks(name: ScriptName): boolean {
-  return EMITTING.has(name);
-}
-
-/**
- * Returns a script with the functions that it uses.
- *
- * @param webhooks those that queue events
- * @param database number of the database that it runs in
- */
-export function scriptText(name: ScriptName, webhooks = NO_WEBHOOKS, database = 0): string {
-  const script = SCRIPTS[name];
-  const body = isChange(name) ? marked(script, reportsRevocations(name)) : script;
-  return prelude(webhooks, database) + reported(body, isChange(name));
-}
-
-interface Script {
+export interface Script {
   readonly text: string;
   readonly sha: string;
 }
 
 export type Scripts = Readonly<Record<ScriptName, Script>>;
 
-const PLAIN = scriptsWith(SCRIPT_NAMES, undefined, 0) as Scripts;
-
-/**
- * Returns the scripts of a process that queues events for these subscriptions.
- *
- * @param database number of the database that they run in
- */
-export function scriptsFor(subscriptions: readonly WebhookSubscription[], database: number): Scripts {
-  const plain = database === 0 ? PLAIN : (scriptsWith(SCRIPT_NAMES, undefined, database) as Scripts);
-  if (subscriptions.length === 0) return plain;
-  const emitting = SCRIPT_NAMES.filter(emitsWebhooks);
-  return { ...plain, ...scriptsWith(emitting, webhookFunctions(subscriptions), database) };
-}
-
-function scriptsWith(
-  names: readonly ScriptName[],
-  webhooks: string | undefined,
-  database: number,
-): Partial<Scripts> {
-  const entries = names.map((name) => {
-    const text = scriptText(name, webhooks, database);
+/** @param database number of the database that they run in */
+export function scriptsFor(database: number): Scripts {
+  const entries = Object.entries(SCRIPTS).map(([name, script]) => {
+    const text = scriptText(name as ScriptName, script, database);
     return [name, { text, sha: createHash('sha1').update(text).digest('hex') }] as const;
   });
-  return Object.fromEntries(entries) as Partial<Scripts>;
+  return Object.fromEntries(entries) as Scripts;
+}
+
+function scriptText(name: ScriptName, script: string, database: number): string {
+  const announcement = `local announcement = '${announcementPrefix(database)}'\n`;
+  const body = isChange(name) ? marked(script) : script;
+  return PRELUDE + announcement + reported(body, isChange(name));
 }
 
 /**

@@ -277,18 +277,20 @@ export async function webhookStoreContract(check: Check): Promise<void> {
     subscribe(store, 'e');
     const many = (from: number, count: number) => Array.from({ length: count }, (_, i) => token(`T${from + i}`));
     const flood = many(0, MAX_QUEUED + 2);
+    const lease = await leaseOf(store);
+    /** The sender takes events up before it sends them. */
+    const takenUp = async () => (await store.webhooks.listDue(lease, 'e', LATER, 1), statusOf(store));
     await store.directory.change({ tokens: flood }, NOW);
     const most = 0.8 * MAX_QUEUED;
-    t.match(await statusOf(store), { queued: most, dropped: MAX_QUEUED + 2 - most, deadDropped: 0 });
+    t.match(await takenUp(), { queued: most, dropped: MAX_QUEUED + 2 - most, deadDropped: 0 });
     // Their own revocations have more room, and never all of it.
     await store.tokens.revoke(flood.slice(2).map(({ id }) => id));
-    t.match(await statusOf(store), { queued: 0.95 * MAX_QUEUED });
+    t.match(await takenUp(), { queued: 0.95 * MAX_QUEUED });
     await createToken(store, token('other', { userId: 'U3' }), null, NOW);
     await store.tokens.revoke(['other']);
     const queued = 0.95 * MAX_QUEUED + 2;
-    t.match(await statusOf(store), { queued }, 'the events of another customer');
+    t.match(await takenUp(), { queued }, 'the events of another customer');
     t.equal((await store.tokens.get(`T1`))?.token.id, `T1`, 'the change is made');
-    const lease = await leaseOf(store);
     const due = (await store.webhooks.listDue(lease, 'e', LATER, MAX_DEAD + 1)) ?? [];
     t.equal(due.length, MAX_DEAD + 1);
     for (const { event } of due) await store.webhooks.settle(lease, 'e', event, { kind: 'dead', error: 'x' }, NOW);

@@ -1,0 +1,143 @@
+/** Why a change of the directory is refused. */
+import { namesOfRevoked } from '../token-store.js';
+import { loginKey } from '../../domain/user.js';
+import type { EpochMs } from '../../util/time.js';
+import type { ChangeRefused, Changes } from '../directory-store.js';
+import { CUSTOMER, GUARD, type Kind, keyOf, LOGIN, REVOKED, SERVICE, TOKEN, USER } from './kinds.js';
+import { servicesOf, usersOf } from './indexes.js';
+import { activeOf, readToken } from './token-records.js';
+import type { Transaction } from './transaction.js';
+
+type Check = (tx: Transaction, changes: Changes, now: EpochMs) => Promise<ChangeRefused | undefined>;
+
+const CHECKS: readonly Check[] = [
+  refuseStale,
+  refuseRemovals,
+  refuseLogins,
+  refuseCustomers,
+  refuseCustomersInUse,
+  refuseOwners,
+  refuseDuplicates,
+];
+
+/** Returns why a change is refused; undefined if it is not. */
+export async function refusalOf(
+  tx: Transaction,
+  changes: Changes,
+  now: EpochMs,
+): Promise<ChangeRefused | undefined> {
+  for (const check of CHECKS) {
+    const refused = await check(tx, changes, now);
+    if (refused !== undefined) return refused;
+  }
+  return undefined;
+}
+
+async function refuseStale(tx: Transaction, { basedOn }: Changes): Promise<ChangeRefused | undefined> {
+  for (const [userId, updatedAt] of basedOn ?? [])
+    if (((await tx.get(USER, userId))?.updatedAt ?? null) !== updatedAt)
+      return { reason: 'changed_meanwhile', userId };
+  return undefined;
+}
+
+async function refuseRemovals(
+  tx: Transaction,
+  changes: Changes,
+  now: EpochMs,
+): Promise<ChangeRefused | undefined> {
+  const leaving = new Set([...(changes.removeTokens ?? []), ...(changes.revokeDeclared ?? [])]);
+  const users: { userId: string; tokenIds: string[] }[] = [];
+  for (const userId of changes.removeUsers ?? []) {
+    const tokenIds = (await activeOf(tx, userId, await tx.earlier(now))).filter((id) => !leaving.has(id));
+    if (tokenIds.length > 0) users.push({ userId, tokenIds });
+  }
+  return users.length > 0 ? { reason: 'active_tokens', users } : undefined;
+}
+
+/** Refuses duplicate logins. Two users may swap theirs, so the holder after the change counts. */
+async function refuseLogins(tx: Transaction, changes: Changes): Promise<ChangeRefused | undefined> {
+  const users = changes.users ?? [];
+  const leaving = new Set([...(changes.removeUsers ?? []), ...users.map(({ id }) => id)]);
+  const holders = new Map<string, string>();
+  for (const { id, login } of users) {
+    const key = loginKey(login);
+    const holder = (await tx.get(LOGIN, key))?.userId;
+    const isHeld =
+      holder !== undefined && holder !== id && !leaving.has(holder) && (await tx.has(USER, holder));
+    if (isHeld || (holders.get(key) ?? id) !== id) return { reason: 'login_taken', login, userId: id };
+    holders.set(key, id);
+  }
+  return undefined;
+}
+
+async function refuseCustomers(tx: Transaction, changes: Changes): Promise<ChangeRefused | undefined> {
+  const added = new Set((changes.customers ?? []).map(({ id }) => id));
+  const removed = new Set(changes.removeCustomers ?? []);
+  for (const { customerId } of [...(changes.users ?? []), ...(changes.services ?? [])]) {
+    const isKnown =
+      added.has(customerId) || (!removed.has(customerId) && (await tx.has(CUSTOMER, customerId)));
+    if (!isKnown) return { reason: 'unknown_customer', customerId };
+    added.add(customerId);
+  }
+  return undefined;
+}
+
+/** Refuses to remove customers that would keep users or services. {@link refuseCustomers} guards additions. */
+async function refuseCustomersInUse(tx: Transaction, changes: Changes): Promise<ChangeRefused | undefined> {
+  const { customers = [], users = [], services = [], removeUsers = [], removeServices = [] } = changes;
+  const kept = new Set(customers.map(({ id }) => id));
+  for (const customerId of changes.removeCustomers ?? []) {
+    if (kept.has(customerId)) continue;
+    await tx.load([usersOf(customerId), servicesOf(customerId)].map((index) => keyOf(GUARD, index)));
+    const leavingUsers = await countIn(tx, USER, [...users.map(({ id }) => id), ...removeUsers], customerId);
+    const leavingServices = await countIn(
+      tx,
+      SERVICE,
+      [...services.map(({ id }) => id), ...removeServices],
+      customerId,
+    );
+    const isInUse =
+      (await tx.count(usersOf(customerId))) > leavingUsers ||
+      (await tx.count(servicesOf(customerId))) > leavingServices;
+    if (isInUse) return { reason: 'customer_in_use', customerId };
+  }
+  return undefined;
+}
+
+async function countIn(
+  tx: Transaction,
+  kind: Kind<{ readonly customerId: string }>,
+  ids: readonly string[],
+  customerId: string,
+): Promise<number> {
+  let count = 0;
+  for (const id of new Set(ids)) if ((await tx.get(kind, id))?.customerId === customerId) count += 1;
+  return count;
+}
+
+async function refuseOwners(tx: Transaction, changes: Changes): Promise<ChangeRefused | undefined> {
+  const added = new Set((changes.users ?? []).map(({ id }) => id));
+  const removed = new Set(changes.removeUsers ?? []);
+  for (const { userId } of [...(changes.tokens ?? []), ...(changes.declared ?? [])]) {
+    const isKnown = added.has(userId) || (!removed.has(userId) && (await tx.has(USER, userId)));
+    if (!isKnown) return { reason: 'unknown_user', userId };
+    added.add(userId);
+  }
+  return undefined;
+}
+
+/** Refuses a declared token whose id or digest is taken. Revoked ones are skipped, so they do not count. */
+async function refuseDuplicates(
+  tx: Transaction,
+  { declared = [] }: Changes,
+): Promise<ChangeRefused | undefined> {
+  for (const token of declared) {
+    const revoked = await Promise.all(namesOfRevoked(token).map((name) => tx.has(REVOKED, name)));
+    if (revoked.includes(true)) continue;
+    const before = await readToken(tx, token.id);
+    const isOther = before !== undefined && (!before.declared || before.userId !== token.userId);
+    if (isOther || (before?.digest !== token.digest && (await tx.has(TOKEN, token.digest))))
+      return { reason: 'token_taken', tokenId: token.id };
+  }
+  return undefined;
+}

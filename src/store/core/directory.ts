@@ -1,0 +1,235 @@
+/** Customers, services and users, and atomic changes of several records. */
+import { costOfHash } from '../../domain/password-cost.js';
+import type { Token } from '../../domain/token.js';
+import { loginKey, type User } from '../../domain/user.js';
+import { mapMaybe } from '../../util/async.js';
+import type { EpochMs } from '../../util/time.js';
+import type { ChangeRefused, Changes, DirectoryStore } from '../directory-store.js';
+import { nameOfChange } from '../revocations.js';
+import { namesOfRevoked } from '../token-store.js';
+import { refusalOf } from './directory-checks.js';
+import type { Events } from './events.js';
+import { CUSTOMERS, PENDING_DELETIONS, servicesOf, tokensOf, usersOf } from './indexes.js';
+import {
+  CUSTOMER,
+  GUARD,
+  type Kind,
+  keyOf,
+  LOGIN,
+  META,
+  OTP_STEP,
+  REVOKED,
+  SERVICE,
+  TOKEN,
+  TOKEN_ID,
+  USER,
+  valueOf,
+  WRITES,
+} from './kinds.js';
+import type { Kv } from './kv.js';
+import { endAllOf } from './sessions.js';
+import {
+  addToken,
+  forbid,
+  isNewDigest,
+  readToken,
+  removeToken,
+  replaceToken,
+  revokeToken,
+} from './token-records.js';
+import { pagesOf, recordsOf, type Transaction, type Transactor } from './transaction.js';
+
+/** Id of the setting with the highest cost of any password hash ever written. */
+const PASSWORD_COST = 'password_cost';
+
+export function directoryStore(transactor: Transactor, events: Events): DirectoryStore {
+  const { kv } = transactor;
+  const get = <T>(kind: Kind<T>, id: string) =>
+    mapMaybe(kv.read([keyOf(kind, id)]), ([stored]) => valueOf(kind, id, stored));
+  return {
+    getCustomer: (id) => get(CUSTOMER, id),
+    getService: (id) => get(SERVICE, id),
+    getUser: (id) => get(USER, id),
+    getUserByLogin: (login) => findUser(kv, loginKey(login)),
+    listCustomers: async () => recordsOf(kv, CUSTOMERS, CUSTOMER),
+    listServices: async (customerId) => recordsOf(kv, servicesOf(customerId), SERVICE),
+    listUsers: async (customerId) => recordsOf(kv, usersOf(customerId), USER),
+    listPendingDeletions: async () => {
+      const ids: string[] = [];
+      for await (const page of pagesOf(kv, PENDING_DELETIONS)) ids.push(...page.map(({ name }) => name));
+      return ids;
+    },
+    getPasswordCost: () =>
+      mapMaybe(
+        kv.read([keyOf(META, PASSWORD_COST)]),
+        ([stored]) => valueOf(META, PASSWORD_COST, stored)?.number ?? 0,
+      ),
+    change: async (changes, now) => {
+      const isReserved = await addsNothing(kv, changes);
+      return transactor.transact(async (tx) => applyChanges(tx, events, changes, now), { isReserved });
+    },
+  };
+}
+
+function findUser(kv: Kv, key: string) {
+  return mapMaybe(kv.follow(keyOf(LOGIN, key)), ({ chain: [login, user] }) => {
+    const id = valueOf(LOGIN, key, login)?.userId;
+    return id === undefined ? undefined : valueOf(USER, id, user);
+  });
+}
+
+/** Whether a change only removes records or updates existing users, like a lock or password. */
+async function addsNothing(kv: Kv, changes: Changes): Promise<boolean> {
+  const { customers = [], services = [], users = [], tokens = [], declared = [] } = changes;
+  if (customers.length + services.length + tokens.length + declared.length > 0) return false;
+  return (await kv.read(users.map(({ id }) => keyOf(USER, id)))).every((stored) => stored !== undefined);
+}
+
+/** Applies a set of changes. Everything is checked before anything is written. */
+async function applyChanges(
+  tx: Transaction,
+  events: Events,
+  changes: Changes,
+  now: EpochMs,
+): Promise<ChangeRefused | undefined> {
+  await preload(tx, changes);
+  const refused = await refusalOf(tx, changes, now);
+  if (refused !== undefined) return refused;
+  if (changes.transfer) tx.silence();
+  for (const id of changes.removeTokens ?? []) await removeById(tx, events, id);
+  for (const id of changes.revokeDeclared ?? []) {
+    const token = await readToken(tx, id);
+    if (token?.declared) await revokeToken(tx, events, token);
+  }
+  for (const id of changes.removeUsers ?? []) await removeUser(tx, events, id);
+  for (const id of changes.removeServices ?? []) await removeService(tx, id);
+  for (const id of changes.removeCustomers ?? []) {
+    tx.remove(CUSTOMER, id);
+    tx.unlink(CUSTOMERS, id);
+  }
+  for (const customer of changes.customers ?? []) {
+    tx.put(CUSTOMER, customer.id, customer);
+    tx.link(CUSTOMERS, customer.id);
+  }
+  for (const service of changes.services ?? []) {
+    await removeService(tx, service.id);
+    tx.put(SERVICE, service.id, service);
+    addTo(tx, servicesOf(service.customerId), service.id);
+  }
+  await putUsers(tx, events, changes.users ?? [], new Set(changes.rehashed));
+  for (const token of changes.tokens ?? [])
+    if ((await isNewDigest(tx, token.digest)) && !(await tx.has(TOKEN_ID, token.id)))
+      await addToken(tx, events, token);
+  for (const token of changes.declared ?? []) await putDeclared(tx, events, token);
+  return undefined;
+}
+
+/** Reads at once what a large change needs. */
+async function preload(tx: Transaction, changes: Changes): Promise<void> {
+  const {
+    users = [],
+    services = [],
+    tokens = [],
+    declared = [],
+    removeUsers = [],
+    removeServices = [],
+  } = changes;
+  await tx.load([
+    ...[...users.map(({ id }) => id), ...removeUsers].map((id) => keyOf(USER, id)),
+    ...users.map(({ login }) => keyOf(LOGIN, loginKey(login))),
+    ...[...services.map(({ id }) => id), ...removeServices].map((id) => keyOf(SERVICE, id)),
+    ...[...users, ...services].map(({ customerId }) => keyOf(CUSTOMER, customerId)),
+    ...[...tokens, ...declared].flatMap(({ id, digest, userId }) => [
+      keyOf(TOKEN_ID, id),
+      keyOf(TOKEN, digest),
+      keyOf(REVOKED, digest),
+      keyOf(USER, userId),
+    ]),
+  ]);
+}
+
+async function putUsers(
+  tx: Transaction,
+  events: Events,
+  users: readonly User[],
+  rehashed: ReadonlySet<string>,
+): Promise<void> {
+  const before = await Promise.all(users.map(({ id }) => tx.get(USER, id)));
+  // Two users may swap their logins, so all old ones go first.
+  for (const old of before) {
+    if (old === undefined) continue;
+    tx.remove(LOGIN, loginKey(old.login));
+    tx.unlink(usersOf(old.customerId), old.id);
+  }
+  for (const [i, user] of users.entries()) {
+    const old = before[i];
+    tx.put(USER, user.id, user);
+    tx.put(LOGIN, loginKey(user.login), { userId: user.id }, keyOf(USER, user.id));
+    if (old?.customerId === user.customerId) tx.link(usersOf(user.customerId), user.id);
+    else addTo(tx, usersOf(user.customerId), user.id);
+    if (user.deletionPending) tx.link(PENDING_DELETIONS, user.id);
+    else tx.unlink(PENDING_DELETIONS, user.id);
+    if (old === undefined) continue;
+    // Before the other name, with which the whole lock would be made again as one that the directory may undo.
+    if (user.lockedBy === 'operator' && old.lockedBy !== 'operator')
+      tx.tell(`operator:${user.updatedAt}:${user.id}`);
+    if (endsSessions(old, user, rehashed.has(user.id))) await endAllOf(tx, user.id);
+    if (old.locked || !user.locked) continue;
+    tx.tell(`user:${user.updatedAt}:${user.id}`);
+    const locked = { userId: user.id, reason: 'user_locked', retryAfter: null } as const;
+    await events.locked(tx, locked, user.customerId, Date.now());
+  }
+  const cost = Math.max(0, ...users.map(({ passwordHash }) => costOfHash(passwordHash)));
+  if (cost > ((await tx.get(META, PASSWORD_COST))?.number ?? 0))
+    tx.put(META, PASSWORD_COST, { number: cost });
+}
+
+/** Adds to what a customer has, which therefore cannot be removed meanwhile. */
+function addTo(tx: Transaction, index: string, id: string): void {
+  tx.link(index, id);
+  tx.put(GUARD, index, {});
+}
+
+function endsSessions(old: User, user: User, rehashed: boolean): boolean {
+  return (
+    (old.passwordHash !== user.passwordHash && !rehashed) ||
+    old.otpSecret !== user.otpSecret ||
+    (user.locked && !old.locked)
+  );
+}
+
+async function removeUser(tx: Transaction, events: Events, id: string): Promise<void> {
+  const user = await tx.get(USER, id);
+  if (user === undefined) return;
+  await endAllOf(tx, id);
+  for (const { name } of await tx.range(tokensOf(id))) await removeById(tx, events, name);
+  for (const kind of [OTP_STEP, WRITES, USER]) tx.remove(kind, id);
+  tx.remove(LOGIN, loginKey(user.login));
+  tx.unlink(usersOf(user.customerId), id);
+  tx.unlink(PENDING_DELETIONS, id);
+  // Just after the record that is removed, not now: a user declared again by another clock is not locked.
+  tx.tell(`user:${user.updatedAt + 1}:${id}`);
+}
+
+/** Removes a token without forbidding it: the same one may be imported again. */
+async function removeById(tx: Transaction, events: Events, id: string): Promise<void> {
+  const token = await readToken(tx, id);
+  if (token !== undefined) await removeToken(tx, events, token);
+}
+
+async function removeService(tx: Transaction, id: string): Promise<void> {
+  const service = await tx.get(SERVICE, id);
+  if (service === undefined) return;
+  tx.unlink(servicesOf(service.customerId), id);
+  tx.remove(SERVICE, id);
+}
+
+/** Adds a declared token or overwrites its record, unless it was revoked. */
+async function putDeclared(tx: Transaction, events: Events, token: Token): Promise<void> {
+  for (const name of namesOfRevoked(token)) if (await tx.has(REVOKED, name)) return;
+  const before = await readToken(tx, token.id);
+  if (before === undefined) return addToken(tx, events, token);
+  await replaceToken(tx, events, before, token);
+  tx.tell(nameOfChange(token));
+  if (before.digest !== token.digest) forbid(tx, [before.digest]);
+}

@@ -1,0 +1,90 @@
+/** The processes that serve requests from a store, and their answers to questions. */
+import { expiring, EXPIRY } from './indexes.js';
+import type { EpochMs } from '../../util/time.js';
+import { type FleetStore, LIVE_MS, type LiveMember } from '../fleet-store.js';
+import type { Kv } from './kv.js';
+import { keyOf, PROCESS, QUESTION, valueOf } from './kinds.js';
+
+import { pagesOf, type Transaction, type Transactor } from './transaction.js';
+
+/** Live processes, and those that left recently, by the time of their last heartbeat. */
+const PROCESSES = 'processes';
+const LEFT = 'processes_left';
+/** How long the answers to a question are kept, in milliseconds. */
+const KEPT_MS = 15_000;
+/** Questions by the time when they were asked, and who answered one. */
+const QUESTIONS = 'questions';
+const answersTo = (question: string) => `answers:${question}`;
+
+export function fleetStore(transactor: Transactor): FleetStore {
+  const { kv } = transactor;
+  // Revocations must be confirmed even when little space is left, so these changes are made then, too.
+  const change = async (decide: (tx: Transaction, now: EpochMs) => Promise<void>): Promise<void> =>
+    transactor.transact(async (tx) => decide(tx, await kv.clock()), { isReserved: true });
+  return {
+    beat: async (member) =>
+      change(async (tx, now) => {
+        tx.put(PROCESS, member.id, { ...member, at: now });
+        tx.link(PROCESSES, member.id, now);
+        tx.unlink(LEFT, member.id);
+        for (const index of [PROCESSES, LEFT])
+          for (const { name } of await tx.range(index, { to: now - LIVE_MS })) {
+            if (name === member.id) continue;
+            tx.remove(PROCESS, name);
+            tx.unlink(index, name);
+          }
+      }),
+    list: async () => {
+      const now = await kv.clock();
+      const found: LiveMember[] = [];
+      for await (const page of pagesOf(kv, PROCESSES, { from: now - LIVE_MS })) {
+        const stored = await kv.read(page.map(({ name }) => keyOf(PROCESS, name)));
+        for (const [i, { name }] of page.entries()) {
+          const process = valueOf(PROCESS, name, stored[i]);
+          if (process === undefined) continue;
+          const { at, ...member } = process;
+          found.push({ ...member, age: Math.max(0, now - at) });
+        }
+      }
+      return found.toSorted((a, b) => (a.id < b.id ? -1 : 1));
+    },
+    leave: async (id) =>
+      change(async (tx, now) => {
+        if (!(await tx.has(PROCESS, id))) return;
+        tx.remove(PROCESS, id);
+        tx.unlink(PROCESSES, id);
+        tx.link(LEFT, id, now);
+      }),
+    ask: async (question) =>
+      change(async (tx, now) => {
+        // All processes are told of changes of this record.
+        tx.put(QUESTION, question, {});
+        tx.link(QUESTIONS, question, now);
+        tx.link(EXPIRY, expiring(QUESTION, question), now + KEPT_MS);
+      }),
+    answer: async (question, member) =>
+      transactor.transact(
+        async (tx) => {
+          if (await tx.has(QUESTION, question)) tx.link(answersTo(question), member);
+        },
+        { isReserved: true },
+      ),
+    answers: async (question) => {
+      const found = [...(await kv.range(answersTo(question), {})), ...(await kv.range(LEFT, {}))];
+      return found.map(({ name }) => name);
+    },
+  };
+}
+
+/** Returns the questions whose answers may still be awaited. */
+export async function openQuestions(kv: Kv): Promise<string[]> {
+  const found = await kv.range(QUESTIONS, { from: (await kv.clock()) - KEPT_MS });
+  return found.map(({ name }) => name);
+}
+
+/** Removes a question with its answers. */
+export async function removeQuestion(tx: Transaction, question: string): Promise<void> {
+  for (const { name } of await tx.range(answersTo(question))) tx.unlink(answersTo(question), name);
+  tx.unlink(QUESTIONS, question);
+  tx.remove(QUESTION, question);
+}

@@ -1,0 +1,266 @@
+/** The kinds of records: the prefix of their keys, and how their values are checked. */
+import type { RecordedLogout } from '../../domain/provider-logout.js';
+import type { EpochMs } from '../../util/time.js';
+import { RecordNewer, RecordUnreadable, unlessDamaged } from '../faults.js';
+import type { Member as Process } from '../fleet-store.js';
+import type { Key, Stored } from './kv.js';
+import * as records from '../records.js';
+import type { DeadWebhook } from '../webhook-store.js';
+import type { Session } from '../../domain/session.js';
+import type { SessionUse, Token, TokenUse } from '../../domain/token.js';
+import type { Customer, Service, User } from '../../domain/user.js';
+import { payloadOf, type StoredWebhookEvent } from '../../domain/webhook.js';
+
+/** A kind of record. */
+export interface Kind<T> {
+  readonly name: string;
+  /** @throws RecordUnreadable, RecordNewer */
+  readonly decode: (stored: unknown) => T;
+  /** As what `latchkey store remove` removes a damaged one; the others expire. */
+  readonly removable?: records.RemovableKind;
+  /** Its name in messages and commands, if that is not its id. */
+  readonly nameOf?: (id: string) => string;
+}
+
+/** Digests are named by their beginning. */
+const beginning = (digest: string) => digest.slice(0, records.DIGEST_PART);
+
+/** An address from which an account logged in, by its digest. */
+export interface KnownAddress {
+  readonly address: string;
+  readonly until: EpochMs;
+}
+
+/** A logout that a provider reported, until it no longer concerns any login. */
+export interface KeptLogout extends Omit<RecordedLogout, 'name'> {
+  readonly until: EpochMs;
+}
+
+/** The stored state of an endpoint for webhooks, without its events. */
+export interface EndpointState {
+  readonly queued: number;
+  readonly dropped: number;
+  readonly deadDropped: number;
+  readonly disabledAt: EpochMs | null;
+  readonly lastSuccessAt: EpochMs | null;
+  readonly lastFailureAt: EpochMs | null;
+  readonly lastError: string | null;
+  /** When a sender last named it. */
+  readonly keptAt: EpochMs;
+  /** The number of the last event that was queued for it. */
+  readonly last: number;
+}
+
+/** The lease of the single sender of webhooks. */
+export interface Lease {
+  readonly name: string;
+  readonly holder: string;
+  readonly number: number;
+  readonly until: EpochMs;
+}
+
+/** The expired tokens that were reported: up to a time, and of that time up to an id. */
+export interface ExpiredCursor {
+  readonly until: EpochMs;
+  readonly id: string;
+}
+
+/** Events that wait until a sender distributes them to the queues of endpoints. */
+export interface Waiting {
+  readonly event: StoredWebhookEvent;
+  readonly endpoints: readonly string[];
+}
+
+/** Events of one subject for one endpoint, in order; the first one is sent next. */
+export interface SubjectQueue {
+  readonly events: readonly StoredWebhookEvent[];
+  /** Failed attempts to send the first one. */
+  readonly attempts: number;
+}
+
+const { isText, isTime, listOf, objectOf, decoder } = records;
+const isNumber = (value: unknown): boolean => Number.isSafeInteger(value);
+/** A damaged last use is like none: the next use replaces it. */
+function orNone<T>(decode: (stored: unknown) => T): (stored: unknown) => T | null {
+  return (stored) => unlessDamaged(() => decode(stored)) ?? null;
+}
+
+/** Whether an event can be sent. */
+function isEvent(stored: unknown): boolean {
+  const event = stored as StoredWebhookEvent | null | undefined;
+  if (!isText(event?.id) || !isText(event?.type) || !isText(event?.subject)) return false;
+  try {
+    payloadOf(event as StoredWebhookEvent);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+const isTimeOrNull = (value: unknown): boolean => value === null || isTime(value);
+
+/** A record that only this program writes, whose members need no check of their own. */
+function plain<T extends object>(name: string): Kind<T> {
+  return { name, decode: decoder<T>(name, {} as never) };
+}
+
+export const TOKEN: Kind<Token> = {
+  name: 'token',
+  decode: records.tokenOf,
+  removable: 'token',
+  nameOf: beginning,
+};
+/** The digest of a token, by its id; it refers to the token. */
+export const TOKEN_ID = {
+  name: 'token_id',
+  decode: decoder<{ readonly digest: string }>('token id', { digest: isText }),
+};
+export const USER: Kind<User> = { name: 'user', decode: records.userOf, removable: 'user' };
+/** The id of a user, by login name; it refers to the user. */
+export const LOGIN = {
+  name: 'login',
+  decode: decoder<{ readonly userId: string }>('login', { userId: isText }),
+};
+export const CUSTOMER: Kind<Customer> = {
+  name: 'customer',
+  decode: records.customerOf,
+  removable: 'customer',
+};
+export const SERVICE: Kind<Service> = { name: 'service', decode: records.serviceOf, removable: 'service' };
+export const SESSION: Kind<Session> = {
+  name: 'session',
+  decode: records.sessionOf,
+  removable: 'session',
+  nameOf: beginning,
+};
+export const USE: Kind<TokenUse | null> = { name: 'use', decode: orNone(records.useOf) };
+export const SESSION_USE: Kind<SessionUse | null> = {
+  name: 'session_use',
+  decode: orNone(records.sessionUseOf),
+};
+export const SUDO = { name: 'sudo', decode: records.sudoOf };
+export const LOGOUT = {
+  name: 'logout',
+  decode: decoder<KeptLogout>('provider logout', { issuedAt: isTime, receivedAt: isTime, until: isTime }),
+};
+export const ATTEMPTS = { name: 'attempts', decode: records.attemptsOf };
+export const KNOWN = {
+  name: 'known',
+  decode: decoder<{ readonly addresses: readonly KnownAddress[] }>('known address', {
+    addresses: listOf(objectOf<KnownAddress>({ address: isText, until: isTime })),
+  }),
+};
+export const OTP_STEP = {
+  name: 'otp_step',
+  decode: decoder<{ readonly step: number }>('one-time password', { step: isNumber }),
+};
+export const WRITES = {
+  name: 'writes',
+  decode: decoder<{ readonly hour: EpochMs; readonly count: number }>('count of writes', {
+    hour: isTime,
+    count: isNumber,
+  }),
+};
+export const RATE = {
+  name: 'rate',
+  decode: decoder<{ readonly fullAt: EpochMs }>('rate', { fullAt: Number.isFinite }),
+};
+export const WARNED = {
+  name: 'warned',
+  decode: decoder<{ readonly expiresAt: EpochMs }>('warning', { expiresAt: isTime }),
+};
+/** Changes with each addition to the tokens or sessions of a user, so that no limit is exceeded. */
+export const GUARD = plain<object>('guard');
+export const SIGNING_KEYS = { name: 'signing_keys', decode: records.signingKeysOf };
+export const META = {
+  name: 'setting',
+  decode: decoder<{ readonly number: number }>('setting', { number: Number.isFinite }),
+};
+export const PROCESS = plain<Process & { readonly at: EpochMs }>('process');
+/** A question to all processes. */
+export const QUESTION = plain<object>('question');
+export const LEASE = plain<Lease>('lease');
+export const ENDPOINT = {
+  name: 'endpoint',
+  decode: decoder<EndpointState>('webhook endpoint', {
+    queued: isNumber,
+    dropped: isNumber,
+    deadDropped: isNumber,
+    disabledAt: isTimeOrNull,
+    lastSuccessAt: isTimeOrNull,
+    lastFailureAt: isTimeOrNull,
+    lastError: (value) => value === null || isText(value),
+    keptAt: isTime,
+    last: isNumber,
+  }),
+};
+export const CURSOR = {
+  name: 'expired',
+  decode: decoder<ExpiredCursor>('position', { until: isTime, id: isText }),
+};
+export const WAITING: Kind<Waiting> = {
+  name: 'waiting',
+  decode: decoder<Waiting>('webhook event', { event: isEvent, endpoints: listOf(isText) }),
+};
+/** By endpoint and subject. */
+export const QUEUE: Kind<SubjectQueue> = {
+  name: 'queue',
+  decode: decoder<SubjectQueue>('webhook event', { events: listOf(isEvent), attempts: isNumber }),
+  removable: 'webhook',
+};
+/** By endpoint and id. */
+export const DEAD: Kind<DeadWebhook> = {
+  name: 'dead',
+  decode: decoder<DeadWebhook>('dead letter', {
+    event: isEvent,
+    attempts: isNumber,
+    failedAt: isTime,
+    error: isText,
+  }),
+  removable: 'dead_letter',
+  nameOf: (id) => id.slice(0, id.indexOf('/')),
+};
+/** A name that can never be added again (`namesOfRevoked`). */
+export const REVOKED = plain<object>('revoked');
+
+export function keyOf({ name }: Kind<unknown>, id: string): Key {
+  return `${name}:${id}`;
+}
+
+/**
+ * Returns the value of a record; undefined if there is none.
+ *
+ * @param name in messages, if it has another one than usual
+ * @throws RecordUnreadable, RecordNewer; both name it
+ */
+export function valueOf<T>(
+  kind: Kind<T>,
+  id: string,
+  stored: Stored | undefined,
+  name?: string,
+): T | undefined {
+  if (stored === undefined) return undefined;
+  if (stored.decoded !== undefined) return stored.decoded as T;
+  try {
+    const value = kind.decode(stored.value);
+    stored.decoded = value;
+    return value;
+  } catch (cause) {
+    const called = `${kind.removable ?? kind.name} ${name ?? kind.nameOf?.(id) ?? id}`;
+    if (cause instanceof RecordNewer) throw new RecordNewer(`${cause.message} (${called})`, { cause });
+    if (!(cause instanceof RecordUnreadable)) throw cause;
+    const remedy = kind.removable === undefined ? '' : `; "latchkey store remove ${called}" removes it`;
+    throw new RecordUnreadable(`${cause.message} (${called}${remedy})`, { cause });
+  }
+}
+
+/** Whether a record is there and damaged. @throws RecordNewer */
+export function isDamaged(kind: Kind<unknown>, id: string, stored: Stored | undefined): boolean {
+  try {
+    valueOf(kind, id, stored);
+    return false;
+  } catch (error) {
+    if (!(error instanceof RecordUnreadable)) throw error;
+    return true;
+  }
+}

@@ -1,0 +1,122 @@
+/**
+ * What a store has to do: keep records and indexes, and change several of them at once.
+ *
+ * The rules of tokens, sessions and all others are written once over this interface, in this folder.
+ * An implementation knows neither what is in a record nor why it changes.
+ */
+import type { EpochMs } from '../../util/time.js';
+import type { MaybePromise } from '../../util/async.js';
+
+/** `KIND:ID`, as in `user:U1`. */
+export type Key = string;
+/** Of a record: the number of the commit that wrote it. No two commits have the same. */
+export type Revision = string;
+
+/** A stored record. The same object while the record stays the same, so it can be a cache's key. */
+export interface Stored {
+  readonly revision: Revision;
+  readonly value: unknown;
+  /** The record that this one refers to, as a token to its owner. */
+  readonly ref: Key | undefined;
+  /** The value as its kind decoded it (`kinds.ts`): the same object as long as the record is. */
+  decoded: unknown;
+}
+
+/** A member of an index. Members are ordered by score, then by name in the order of bytes. */
+export interface Member {
+  readonly name: string;
+  readonly score: number;
+}
+
+/** Part of an index: everything, without bounds. */
+export interface Range {
+  /** Lowest and highest score, both included. */
+  readonly from?: number;
+  readonly to?: number;
+  /** Members after one, and before another. */
+  readonly after?: Member;
+  readonly before?: Member;
+  readonly limit?: number;
+}
+
+/** A change: all of it, or nothing if a record has another revision than was read. */
+export interface Commit {
+  /** The revisions that were read; null: there was no record. */
+  readonly expect: ReadonlyMap<Key, Revision | null>;
+  /** Records to write; null removes one. */
+  readonly put: ReadonlyMap<Key, { readonly value: unknown; readonly ref: Key | undefined } | null>;
+  /** Scores by index and member; null removes a member, `revision` is that of this commit. */
+  readonly link: ReadonlyMap<string, ReadonlyMap<string, number | 'revision' | null>>;
+  /** What ended or changed, for all processes that use the store (`revocations.ts`). */
+  readonly tell: readonly string[];
+  /** Whether it only removes or replaces: then it is made even if little space is left. */
+  readonly isReserved: boolean;
+}
+
+/** The last use of a credential. */
+export interface Touch {
+  /** The record to write, unless a later use is stored. */
+  readonly key: Key;
+  readonly at: EpochMs;
+  readonly value: unknown;
+  /** Nothing is written unless this record exists. */
+  readonly of: Key;
+}
+
+/** A record and those that it leads to. */
+export interface Followed {
+  readonly chain: readonly Stored[];
+  readonly beside: Stored | undefined;
+}
+
+export interface Kv {
+  /** Reads records at one moment, in the order of the keys. */
+  read(keys: readonly Key[]): MaybePromise<(Stored | undefined)[]>;
+  /**
+   * Reads a record, the one that it refers to, and so on: at most {@link MAX_REFS}. And one beside
+   * them, all at one moment.
+   */
+  follow(key: Key, beside?: Key): MaybePromise<Followed>;
+  range(index: string, range: Range): MaybePromise<Member[]>;
+  /** Counts members with scores from `from` to `to`, both included. */
+  count(index: string, from?: number, to?: number): MaybePromise<number>;
+  /** Returns the scores of members; undefined for those that an index does not have. */
+  scores(index: string, names: readonly string[]): MaybePromise<(number | undefined)[]>;
+  /** Makes a change durably. Returns its revision; null: a record has another revision than expected. */
+  commit(change: Commit): MaybePromise<Revision | null>;
+  touch(uses: readonly Touch[]): Promise<void>;
+  /** @throws StoreUnavailable while a record that is missing may still be restored after a failover */
+  confirmMissing(): MaybePromise<void>;
+  /**
+   * The same store for what a request waits for: it does not wait until an unavailable store is
+   * back.
+   */
+  readonly urgent: Kv;
+  /** The clock of the store. */
+  clock(): MaybePromise<EpochMs>;
+  close(): Promise<void>;
+}
+
+/** A pointer, a token or session, and its owner. */
+export const MAX_REFS = 3;
+
+/** Encodes a record as it is stored: revision, reference and JSON. */
+export function textOf(revision: Revision, ref: Key | undefined, value: unknown): string {
+  return `${revision}|${ref ?? ''}|${JSON.stringify(value)}`;
+}
+
+/** Decodes a stored record. One that is damaged has no value, which every decoder refuses. */
+export function storedOf(text: string): Stored {
+  const [, revision, ref = '', json = ''] = /^([^|]*)\|([^|]*)\|(.*)$/s.exec(text) ?? [];
+  if (revision === undefined)
+    return { revision: /^[^|]*/.exec(text)?.[0] ?? '', ref: undefined, value: undefined, decoded: undefined };
+  return { revision, ref: ref === '' ? undefined : ref, value: parse(json), decoded: undefined };
+}
+
+function parse(json: string): unknown {
+  try {
+    return JSON.parse(json);
+  } catch {
+    return undefined;
+  }
+}

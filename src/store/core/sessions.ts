@@ -1,0 +1,209 @@
+/** Sessions, the logouts that end them, and sudo grants. */
+import { expiring, EXPIRY, sessionsOf, sudosOf } from './indexes.js';
+import { isEndedBy, type PendingLogin, type RecordedLogout } from '../../domain/provider-logout.js';
+import { type Session, sessionEndsAt } from '../../domain/session.js';
+import type { SessionUse } from '../../domain/token.js';
+import { isAsVerified, type VerifiedOwner } from '../../domain/user.js';
+import { mapMaybe, type MaybePromise } from '../../util/async.js';
+import type { EpochMs } from '../../util/time.js';
+import type { SessionCreation, SessionStore, SessionWithOwner } from '../session-store.js';
+import { GUARD, keyOf, LOGOUT, SESSION, SUDO, SESSION_USE, USER, valueOf } from './kinds.js';
+import type { Kv, Stored } from './kv.js';
+
+import { pagesOf, type Transaction, type Transactor } from './transaction.js';
+
+/** No id contains a slash. */
+const sudoId = (userId: string, credentialId: string) => `${userId}/${credentialId}`;
+
+export function sessionStore(transactor: Transactor): SessionStore {
+  const { kv } = transactor;
+  const end = async <T>(userId: string | undefined, decide: (tx: Transaction) => Promise<T>): Promise<T> =>
+    transactor.transact(decide, {
+      isReserved: true,
+      ...(userId === undefined ? {} : { guard: sessionsOf(userId) }),
+    });
+  return {
+    find: (digest) => findSession(kv, digest),
+    listOfUser: async (userId) => {
+      const found: Session[] = [];
+      for await (const page of pagesOf(kv, sessionsOf(userId))) {
+        const digests = page.map(({ name }) => name);
+        const sessions = await kv.read(digests.map((digest) => keyOf(SESSION, digest)));
+        const uses = await kv.read(digests.map((digest) => keyOf(SESSION_USE, digest)));
+        for (const [i, digest] of digests.entries()) found.push(...asUsed(digest, sessions[i], uses[i]));
+      }
+      return found;
+    },
+    create: async (session, owner, maxPerUser, login) =>
+      transactor.transact(async (tx) => createSession(tx, session, owner, maxPerUser, login), {
+        guard: sessionsOf(owner.id),
+      }),
+    noteLogouts: async (logouts, until) => end(undefined, async (tx) => noteLogouts(tx, logouts, until)),
+    end: async (digest) => end(undefined, async (tx) => endSession(tx, digest)),
+    endOfUser: async (userId, except) => end(userId, async (tx) => endSessionsOf(tx, userId, except)),
+    grantSudo: async (owner, credentialId, until) =>
+      transactor.transact(async (tx) => {
+        if (!isAsVerified(await tx.get(USER, owner.id), owner)) return 'owner_changed';
+        const id = sudoId(owner.id, credentialId);
+        tx.put(SUDO, id, { until });
+        tx.link(sudosOf(owner.id), credentialId, until);
+        tx.link(EXPIRY, expiring(SUDO, id), until);
+        return 'granted';
+      }),
+    hasSudo: (userId, credentialId, now) => {
+      const id = sudoId(userId, credentialId);
+      return mapMaybe(
+        kv.read([keyOf(SUDO, id)]),
+        ([stored]) => (valueOf(SUDO, id, stored)?.until ?? 0) > now,
+      );
+    },
+  };
+}
+
+function findSession(kv: Kv, digest: string): MaybePromise<SessionWithOwner | undefined> {
+  return mapMaybe(
+    kv.urgent.follow(keyOf(SESSION, digest), keyOf(SESSION_USE, digest)),
+    ({ chain: [stored, owner], beside }) => {
+      const [session] = asUsed(digest, stored, beside);
+      const user = session && valueOf(USER, session.userId, owner);
+      return session && user && { session, owner: user };
+    },
+  );
+}
+
+/** Returns a session as its last use left it: in a list, empty if there is no session. */
+function asUsed(digest: string, stored: Stored | undefined, used: Stored | undefined): Session[] {
+  const session = valueOf(SESSION, digest, stored);
+  return session === undefined ? [] : [withUse(session, valueOf(SESSION_USE, digest, used))];
+}
+
+function withUse(session: Session, use: SessionUse | null | undefined): Session {
+  if (use == null || use.at <= session.lastSeenAt) return session;
+  const { at: lastSeenAt, ip, userAgent, idleEndsAt } = use;
+  return { ...session, lastSeenAt, ip, userAgent, idleEndsAt };
+}
+
+async function readUsed(tx: Transaction, digest: string): Promise<Session | undefined> {
+  await tx.load([keyOf(SESSION, digest)]);
+  const session = await tx.get(SESSION, digest);
+  return session && withUse(session, await tx.peek(SESSION_USE, digest));
+}
+
+/** Adds a session within the owner's limit, and returns those that ended for it. */
+async function createSession(
+  tx: Transaction,
+  session: Session,
+  owner: VerifiedOwner,
+  maxPerUser: number | null,
+  login: PendingLogin | undefined,
+): Promise<SessionCreation> {
+  if (!isAsVerified(await tx.get(USER, owner.id), owner)) return 'owner_changed';
+  if (login !== undefined && (await isLoggedOut(tx, login))) return 'logged_out';
+  const ended = maxPerUser === null ? [] : await leastUsed(tx, session, maxPerUser);
+  for (const each of ended) removeSession(tx, each);
+  addSession(tx, session);
+  return ended;
+}
+
+/** Adds a session with its indexes. One with the same digest is replaced, with its use. */
+export function addSession(tx: Transaction, session: Session): void {
+  tx.remove(SESSION_USE, session.digest);
+  tx.put(SESSION, session.digest, session, keyOf(USER, session.userId));
+  tx.link(sessionsOf(session.userId), session.digest);
+  tx.link(EXPIRY, expiring(SESSION, session.digest), sessionEndsAt(session));
+  tx.put(GUARD, sessionsOf(session.userId), {});
+}
+
+/** Returns the sessions that have to end so that another one fits. */
+async function leastUsed(
+  tx: Transaction,
+  { userId, digest }: Session,
+  maxPerUser: number,
+): Promise<Session[]> {
+  const others = (await readSessions(tx, userId)).filter((each) => each.digest !== digest);
+  return others.toSorted((a, b) => b.lastSeenAt - a.lastSeenAt).slice(maxPerUser - 1);
+}
+
+/** Returns the sessions of a user. Nobody adds one until the commit. */
+async function readSessions(tx: Transaction, userId: string): Promise<Session[]> {
+  await tx.has(GUARD, sessionsOf(userId));
+  const digests = (await tx.range(sessionsOf(userId))).map(({ name }) => name);
+  await tx.load(digests.map((digest) => keyOf(SESSION, digest)));
+  const found = await Promise.all(digests.map((digest) => readUsed(tx, digest)));
+  return found.filter((session) => session !== undefined);
+}
+
+export function removeSession(tx: Transaction, { digest, userId }: Session): void {
+  tx.remove(SESSION, digest);
+  tx.remove(SESSION_USE, digest);
+  tx.unlink(sessionsOf(userId), digest);
+  tx.unlink(EXPIRY, expiring(SESSION, digest));
+  tx.tell(`session:${digest}`);
+}
+
+async function endSession(tx: Transaction, digest: string): Promise<boolean> {
+  const session = await tx.get(SESSION, digest);
+  if (session !== undefined) removeSession(tx, session);
+  return session !== undefined;
+}
+
+async function endSessionsOf(tx: Transaction, userId: string, except?: string): Promise<Session[]> {
+  const ended = (await readSessions(tx, userId)).filter(({ digest }) => digest !== except);
+  for (const session of ended) removeSession(tx, session);
+  return ended;
+}
+
+/** Ends all sessions and sudo grants of a user. */
+export async function endAllOf(tx: Transaction, userId: string): Promise<void> {
+  await endSessionsOf(tx, userId);
+  for (const { name } of await tx.range(sudosOf(userId))) removeSudo(tx, sudoId(userId, name));
+}
+
+export function removeSudo(tx: Transaction, id: string): void {
+  const [userId = '', credentialId = ''] = id.split('/');
+  tx.remove(SUDO, id);
+  tx.unlink(sudosOf(userId), credentialId);
+  tx.unlink(EXPIRY, expiring(SUDO, id));
+}
+
+/** Whether a recorded logout ended a login. */
+async function isLoggedOut(tx: Transaction, { logouts, ...login }: PendingLogin): Promise<boolean> {
+  await tx.load(logouts.map((name) => keyOf(LOGOUT, name)));
+  for (const name of logouts) {
+    const noted = await tx.get(LOGOUT, name);
+    if (noted !== undefined && isEndedBy(login, noted)) return true;
+  }
+  return false;
+}
+
+/** Records logouts. Of two with the same name, the later times count. */
+async function noteLogouts(
+  tx: Transaction,
+  logouts: readonly RecordedLogout[],
+  until: EpochMs,
+): Promise<void> {
+  for (const { name, issuedAt, receivedAt } of logouts) {
+    const before = await tx.get(LOGOUT, name);
+    const noted = {
+      issuedAt: Math.max(issuedAt, before?.issuedAt ?? 0),
+      receivedAt: Math.max(receivedAt, before?.receivedAt ?? 0),
+      until: Math.max(until, before?.until ?? 0),
+    };
+    tx.put(LOGOUT, name, noted);
+    tx.link(EXPIRY, expiring(LOGOUT, name), noted.until);
+  }
+}
+
+/**
+ * Removes a session that ended, or moves its end to where its last use left it. Returns whether it
+ * was removed.
+ */
+export async function expireSession(tx: Transaction, digest: string, now: EpochMs): Promise<boolean> {
+  const session = await readUsed(tx, digest);
+  if (session === undefined) tx.unlink(EXPIRY, expiring(SESSION, digest));
+  else if (sessionEndsAt(session) > now) {
+    tx.link(EXPIRY, expiring(SESSION, digest), sessionEndsAt(session));
+    return false;
+  } else removeSession(tx, session);
+  return true;
+}

@@ -1,0 +1,274 @@
+/** API tokens and legacy keys: look-ups, creation within limits, updates, revocation. */
+import { outermost, type Token } from '../../domain/token.js';
+import { isAsVerified, type VerifiedOwner } from '../../domain/user.js';
+import { mapMaybe, type MaybePromise } from '../../util/async.js';
+import type { EpochMs } from '../../util/time.js';
+import { nameOfChange } from '../revocations.js';
+import {
+  type TokenChange,
+  type TokenCreation,
+  type TokenLimits,
+  type TokenRevocation,
+  type TokenStore,
+  type TokenUpdate,
+  type TokenWithOwner,
+  type TokenWithUse,
+} from '../token-store.js';
+import { partsOf } from '../parts.js';
+import type { Events } from './events.js';
+import {
+  ALL_TOKENS,
+  DECLARED,
+  LEGACY_KEYS,
+  OVERLAPS,
+  REVOKED_NAMES,
+  SUCCESSORS,
+  tokensOf,
+  usersOf,
+} from './indexes.js';
+import { GUARD, keyOf, REVOKED, TOKEN, TOKEN_ID, USE, USER, valueOf, WARNED } from './kinds.js';
+import type { Kv, Stored } from './kv.js';
+import { rotationStore } from './rotations.js';
+import {
+  addToken,
+  countedOf,
+  familyOf,
+  makeRoom,
+  noteRevoked,
+  readToken,
+  revokeToken,
+} from './token-records.js';
+import { pagesOf, type Transaction, type Transactor } from './transaction.js';
+
+/** Indexes that are read at once. */
+const AT_ONCE = 100;
+
+export class Tokens {
+  readonly #transactor: Transactor;
+  readonly #kv: Kv;
+  readonly #events: Events;
+
+  constructor(transactor: Transactor, events: Events) {
+    this.#transactor = transactor;
+    this.#kv = transactor.kv;
+    this.#events = events;
+  }
+
+  store(): TokenStore {
+    return {
+      find: (digest) => this.#find(digest),
+      get: (id) => this.#get(id),
+      family: (id, limit) => this.#family(id, limit),
+      listOfUser: (userId) => this.#list(tokensOf(userId)),
+      listOfCustomer: async (customerId) => {
+        const found: TokenWithUse[] = [];
+        for await (const page of pagesOf(this.#kv, usersOf(customerId)))
+          for (const { name } of page) found.push(...(await this.#list(tokensOf(name))));
+        return found;
+      },
+      customerHasAtLeast: async (customerId, count) => this.#hasAtLeast(customerId, count),
+      countActive: (now) => this.#kv.count(ALL_TOKENS, now + 1),
+      listExpiring: async (from, until) => this.#expiring(from, until),
+      claimWarnings: async (ids) => this.#transactor.transact(async (tx) => this.#claimWarnings(tx, ids)),
+      create: async (token, owner, limits, now) =>
+        this.#transactor.transact(async (tx) => createToken(tx, this.#events, token, owner, limits, now), {
+          guard: tokensOf(token.userId),
+        }),
+      ...rotationStore(this.#transactor, this.#events),
+      update: async (token, basedOn, { others = [], event } = {}) =>
+        this.#transactor.transact(
+          async (tx) => {
+            const outcome = await updateTokens(tx, { token, basedOn }, others);
+            if (outcome === 'updated' && event !== undefined)
+              await this.#events.ofToken(tx, event, token, Date.now());
+            return outcome;
+          },
+          { isReserved: true },
+        ),
+      revoke: async (ids) =>
+        this.#transactor.transact(async (tx) => revokeTokens(tx, this.#events, ids), { isReserved: true }),
+      hasLegacyKeys: () =>
+        mapMaybe(this.#kv.urgent.range(LEGACY_KEYS, { limit: 1 }), (found) => found.length > 0),
+      filterNewDigests: async (digests) => {
+        const tokens = await this.#kv.read(digests.map((digest) => keyOf(TOKEN, digest)));
+        const revoked = await this.#kv.read(digests.map((digest) => keyOf(REVOKED, digest)));
+        return digests.filter((_, i) => tokens[i] === undefined && revoked[i] === undefined);
+      },
+      listDeclared: () => this.#list(DECLARED),
+      filterRevoked: async (names) => {
+        const found = await this.#kv.read(names.map((name) => keyOf(REVOKED, name)));
+        return names.filter((_, i) => found[i] !== undefined);
+      },
+      listRevokedDigests: async () => {
+        const names: string[] = [];
+        for await (const page of pagesOf(this.#kv, REVOKED_NAMES))
+          names.push(...page.map(({ name }) => name));
+        return names;
+      },
+      addRevokedDigests: async (digests) =>
+        this.#transactor.transact(async (tx) => noteRevoked(tx, digests), { isReserved: true }),
+    };
+  }
+
+  #find(digest: string): MaybePromise<TokenWithOwner | undefined> {
+    const found = this.#kv.urgent.follow(keyOf(TOKEN, digest));
+    return found instanceof Promise
+      ? found.then(({ chain }) => withOwner(digest, chain))
+      : withOwner(digest, found.chain);
+  }
+
+  #get(id: string): MaybePromise<TokenWithUse | undefined> {
+    return mapMaybe(this.#kv.follow(keyOf(TOKEN_ID, id), keyOf(USE, id)), ({ chain: [, token], beside }) =>
+      withUse(id, token, beside),
+    );
+  }
+
+  async #family(id: string, limit = Infinity): Promise<TokenWithUse[]> {
+    const ids = await familyOf((range) => this.#kv.range(SUCCESSORS, range), id);
+    const found = await this.#read(ids);
+    if (found.length === 0) await this.#kv.confirmMissing();
+    return found.slice(0, limit);
+  }
+
+  async #list(index: string): Promise<TokenWithUse[]> {
+    const found: TokenWithUse[] = [];
+    for await (const page of pagesOf(this.#kv, index))
+      found.push(...(await this.#read(page.map(({ name }) => name))));
+    return found;
+  }
+
+  async #read(ids: readonly string[]): Promise<TokenWithUse[]> {
+    const pointers = await this.#kv.read(ids.map((id) => keyOf(TOKEN_ID, id)));
+    const known = ids.filter((_, i) => pointers[i] !== undefined);
+    const digests = pointers.flatMap(
+      (stored, i) => valueOf(TOKEN_ID, ids[i] as string, stored)?.digest ?? [],
+    );
+    const tokens = await this.#kv.read(digests.map((digest) => keyOf(TOKEN, digest)));
+    const uses = await this.#kv.read(known.map((id) => keyOf(USE, id)));
+    return known.flatMap((id, i) => withUse(id, tokens[i], uses[i]) ?? []);
+  }
+
+  async #hasAtLeast(customerId: string, count: number): Promise<boolean> {
+    if ((await this.#kv.count(ALL_TOKENS)) < count) return false;
+    let found = 0;
+    for await (const page of pagesOf(this.#kv, usersOf(customerId)))
+      for (const { name } of page) if ((found += await this.#kv.count(tokensOf(name))) >= count) return true;
+    return false;
+  }
+
+  async #expiring(from: EpochMs, until: EpochMs) {
+    const found: { id: string; expiresAt: EpochMs }[] = [];
+    for await (const page of pagesOf(this.#kv, ALL_TOKENS, { from: from + 1, to: until })) {
+      const inOverlap = await this.#kv.scores(
+        OVERLAPS,
+        page.map(({ name }) => name),
+      );
+      for (const [i, { name, score }] of page.entries())
+        if (inOverlap[i] === undefined) found.push({ id: name, expiresAt: score });
+    }
+    return found;
+  }
+
+  async #claimWarnings(tx: Transaction, ids: readonly string[]): Promise<string[]> {
+    const claimed: string[] = [];
+    for (const id of ids) {
+      const token = await readToken(tx, id);
+      const at = token?.expiresAt ?? null;
+      if (token === undefined || at === null || (await tx.get(WARNED, id))?.expiresAt === at) continue;
+      tx.put(WARNED, id, { expiresAt: at });
+      await this.#events.ofToken(tx, 'token.expiring', token, Date.now());
+      claimed.push(id);
+    }
+    return claimed;
+  }
+}
+
+function withOwner(digest: string, chain: readonly Stored[]): TokenWithOwner | undefined {
+  const token = valueOf(TOKEN, digest, chain[0]);
+  const owner = token && valueOf(USER, token.userId, chain[1]);
+  return token && owner && { token, owner };
+}
+
+function withUse(id: string, stored: Stored | undefined, used: Stored | undefined): TokenWithUse | undefined {
+  const token = valueOf(TOKEN, '', stored, id);
+  return token && { token, use: valueOf(USE, id, used) ?? null };
+}
+
+/** Adds a token within the limits of its owner. */
+async function createToken(
+  tx: Transaction,
+  events: Events,
+  token: Token,
+  owner: VerifiedOwner,
+  { active, stored }: TokenLimits,
+  now: EpochMs,
+): Promise<TokenCreation> {
+  await tx.load([keyOf(USER, owner.id), keyOf(GUARD, tokensOf(owner.id))]);
+  if (!isAsVerified(await tx.get(USER, owner.id), owner)) return 'owner_changed';
+  if (active !== null && (await countedOf(tx, token.userId, now)).counted >= active) return 'limit_reached';
+  if (stored !== null && !(await makeRoom(tx, events, token.userId, stored, now))) return 'full';
+  await addToken(tx, events, token);
+  return 'created';
+}
+
+async function updateTokens(
+  tx: Transaction,
+  first: TokenChange,
+  others: readonly TokenChange[],
+): Promise<TokenUpdate> {
+  for (const change of [first, ...others]) {
+    const known = await readToken(tx, change.token.id);
+    if (known === undefined && change === first) {
+      await tx.confirmMissing();
+      return 'not_found';
+    }
+    if (known?.updatedAt !== change.basedOn) return 'changed_meanwhile';
+  }
+  for (const { token } of [first, ...others]) {
+    tx.put(TOKEN, token.digest, token, keyOf(USER, token.userId));
+    tx.tell(nameOfChange(token));
+  }
+  return 'updated';
+}
+
+/** Revokes tokens and all that came from them, all or none. */
+async function revokeTokens(
+  tx: Transaction,
+  events: Events,
+  ids: readonly string[],
+): Promise<TokenRevocation> {
+  const names = new Map<string, readonly string[]>();
+  for (const some of partsOf([...new Set(ids)], AT_ONCE)) {
+    const found = await Promise.all(
+      some.map(async (id) => familyOf((range) => tx.range(SUCCESSORS, range), id)),
+    );
+    for (const [i, id] of some.entries()) names.set(id, found[i] ?? []);
+  }
+  const tokens = await readTokens(tx, [...names.values()].flat());
+  const families = new Map(
+    [...names].map(([id, family]) => [id, family.flatMap((each) => tokens.get(each) ?? [])]),
+  );
+  const missing = ids.filter((id) => families.get(id)?.length === 0);
+  if (missing.length > 0) {
+    await tx.confirmMissing();
+    return { missing, revoked: [] };
+  }
+  const revoked = outermost(ids).flatMap((id) => families.get(id) ?? []);
+  for (const token of revoked) await revokeToken(tx, events, token);
+  return { missing, revoked: revoked.map(({ id }) => id) };
+}
+
+/** Reads tokens at once, with their last uses. */
+async function readTokens(tx: Transaction, ids: readonly string[]): Promise<Map<string, Token>> {
+  await tx.load(ids.map((id) => keyOf(TOKEN_ID, id)));
+  const pointers = await Promise.all(ids.map(async (id) => tx.get(TOKEN_ID, id)));
+  await tx.load(pointers.flatMap((pointer) => (pointer === undefined ? [] : keyOf(TOKEN, pointer.digest))));
+  await tx.loadLoose(ids.map((id) => keyOf(USE, id)));
+  const found = new Map<string, Token>();
+  for (const id of ids) {
+    const token = await readToken(tx, id);
+    if (token !== undefined) found.set(id, token);
+  }
+  await tx.load([...found.values()].map(({ userId }) => keyOf(USER, userId)));
+  return found;
+}

@@ -1,0 +1,238 @@
+/** Changes of several records: read, decide, commit, and again if a record changed meanwhile. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { EpochMs } from '../../util/time.js';
+import { encode } from '../records.js';
+import { StoreUnavailable } from '../faults.js';
+import { type Kind, keyOf, valueOf } from './kinds.js';
+import type { Commit, Key, Kv, Member, Range, Revision, Stored } from './kv.js';
+
+/** How often a change is tried while others change the same records. */
+const TRIES = 30;
+/** Longest pause before another try, in milliseconds. */
+const PAUSE_MS = 20;
+
+/** How a change is made. */
+interface TransactOptions {
+  /**
+   * What the change competes for, as a user's tokens: changes of this process with the same guard
+   * follow each other, so that they do not have to be repeated.
+   */
+  readonly guard?: string;
+  /** Whether it only removes or replaces ({@link Commit.isReserved}). */
+  readonly isReserved?: boolean;
+}
+
+/** Reads records, and collects what is to be written. What it reads must not change until then. */
+export class Transaction {
+  readonly #kv: Kv;
+  readonly #read = new Map<Key, Stored | undefined>();
+  readonly #put = new Map<Key, { value: object; kind: Kind<unknown>; ref: Key | undefined } | null>();
+  readonly #link = new Map<string, Map<string, number | 'revision' | null>>();
+  readonly #tell: string[] = [];
+  readonly #counts = new Map<string, number>();
+  #isSilent = false;
+  /** Records that may change until the commit. */
+  readonly #loose = new Set<Key>();
+
+  constructor(kv: Kv) {
+    this.#kv = kv;
+  }
+
+  /** Reads records at once; without it, `get` reads each by itself. */
+  async load(keys: readonly Key[]): Promise<void> {
+    const missing = [...new Set(keys)].filter((key) => !this.#read.has(key));
+    if (missing.length === 0) return;
+    const found = await this.#kv.read(missing);
+    for (const [i, key] of missing.entries()) this.#read.set(key, found[i]);
+  }
+
+  /**
+   * Returns a record as this change leaves it; undefined if there is none.
+   *
+   * @param name as for `valueOf`
+   */
+  async get<T>(kind: Kind<T>, id: string, name?: string): Promise<T | undefined> {
+    const key = keyOf(kind, id);
+    const own = this.#put.get(key);
+    if (own !== undefined) return (own?.value as T | undefined) ?? undefined;
+    await this.load([key]);
+    return valueOf(kind, id, this.#read.get(key), name);
+  }
+
+  /** Reads records that may change until the commit. */
+  async loadLoose(keys: readonly Key[]): Promise<void> {
+    for (const key of keys) if (!this.#read.has(key)) this.#loose.add(key);
+    await this.load(keys);
+  }
+
+  /** Returns a record that may change until the commit. */
+  async peek<T>(kind: Kind<T>, id: string): Promise<T | undefined> {
+    const key = keyOf(kind, id);
+    if (!this.#read.has(key)) this.#loose.add(key);
+    return this.get(kind, id);
+  }
+
+  /** Returns a record as it is stored. */
+  async stored(kind: Kind<unknown>, id: string): Promise<Stored | undefined> {
+    await this.load([keyOf(kind, id)]);
+    return this.#read.get(keyOf(kind, id));
+  }
+
+  async has(kind: Kind<unknown>, id: string): Promise<boolean> {
+    const key = keyOf(kind, id);
+    const own = this.#put.get(key);
+    if (own !== undefined) return own !== null;
+    await this.load([key]);
+    return this.#read.get(key) !== undefined;
+  }
+
+  /** To be called before something is reported as missing. */
+  async confirmMissing(): Promise<void> {
+    await this.#kv.confirmMissing();
+  }
+
+  /** Returns the earlier one of a time and the store's clock: a clock that is ahead removes nothing. */
+  async earlier(now: EpochMs): Promise<EpochMs> {
+    return Math.min(now, await this.#kv.clock());
+  }
+
+  /** Reads part of an index, as it was before this change. */
+  async range(index: string, range: Range = {}): Promise<Member[]> {
+    return this.#kv.range(index, range);
+  }
+
+  /** Counts all members of an index, as it was before this change. */
+  async count(index: string): Promise<number> {
+    const known = this.#counts.get(index) ?? (await this.#kv.count(index));
+    this.#counts.set(index, known);
+    return known;
+  }
+
+  async scores(index: string, names: readonly string[]): Promise<(number | undefined)[]> {
+    return names.length === 0 ? [] : this.#kv.scores(index, names);
+  }
+
+  /** @param ref the record that it refers to */
+  put<T extends object>(kind: Kind<T>, id: string, value: T, ref?: Key): void {
+    this.#put.set(keyOf(kind, id), { value, kind, ref });
+  }
+
+  remove(kind: Kind<unknown>, id: string): void {
+    this.#put.set(keyOf(kind, id), null);
+  }
+
+  link(index: string, name: string, score: number | 'revision' = 0): void {
+    this.#linksOf(index).set(name, score);
+  }
+
+  unlink(index: string, name: string): void {
+    this.#linksOf(index).set(name, null);
+  }
+
+  /** Tells all processes what ended or changed, in the words of `revocations.ts`. */
+  tell(...names: readonly string[]): void {
+    if (!this.#isSilent) this.#tell.push(...names);
+  }
+
+  /** Tells nothing from here on: what a transfer removes may be written again. */
+  silence(): void {
+    this.#isSilent = true;
+  }
+
+  /** The number of records that it writes. */
+  get size(): number {
+    return this.#put.size;
+  }
+
+  get hasChanges(): boolean {
+    return this.#put.size > 0 || this.#link.size > 0 || this.#tell.length > 0;
+  }
+
+  commitOf(isReserved: boolean): Commit {
+    const expect = new Map<Key, Revision | null>();
+    for (const [key, stored] of this.#read)
+      if (!this.#loose.has(key)) expect.set(key, stored?.revision ?? null);
+    const put = new Map(
+      [...this.#put].map(
+        ([key, each]) => [key, each && { value: encode(each.value), ref: each.ref }] as const,
+      ),
+    );
+    return { expect, put, link: this.#link, tell: this.#tell, isReserved };
+  }
+
+  #linksOf(index: string): Map<string, number | 'revision' | null> {
+    const known = this.#link.get(index) ?? new Map<string, number | 'revision' | null>();
+    this.#link.set(index, known);
+    return known;
+  }
+}
+
+/** Runs changes of a store one after another where they compete, and again where they collide. */
+export class Transactor {
+  readonly kv: Kv;
+  /** The last change of each guard. */
+  readonly #last = new Map<string, Promise<unknown>>();
+
+  constructor(kv: Kv) {
+    this.kv = kv;
+  }
+
+  /**
+   * Makes a change, all or nothing. `decide` may run several times, and reads and writes through
+   * its transaction only. What it returns is returned; nothing is written if it wrote nothing.
+   *
+   * @throws StoreUnavailable if others kept changing the same records
+   */
+  async transact<T>(decide: (tx: Transaction) => Promise<T>, options: TransactOptions = {}): Promise<T> {
+    const { guard, isReserved = false } = options;
+    if (guard === undefined) return this.#try(decide, isReserved);
+    const before = this.#last.get(guard);
+    const run = (before ?? Promise.resolve()).then(() => this.#try(decide, isReserved));
+    const settled = run.catch(() => undefined);
+    this.#last.set(guard, settled);
+    try {
+      return await run;
+    } finally {
+      if (this.#last.get(guard) === settled) this.#last.delete(guard);
+    }
+  }
+
+  async #try<T>(decide: (tx: Transaction) => Promise<T>, isReserved: boolean): Promise<T> {
+    for (let tries = 1; ; tries += 1) {
+      const tx = new Transaction(this.kv);
+      const result = await decide(tx);
+      if (!tx.hasChanges || (await this.kv.commit(tx.commitOf(isReserved))) !== null) return result;
+      if (tries === TRIES)
+        throw new StoreUnavailable('the same records are being changed elsewhere; try again');
+      await sleep(Math.random() * Math.min(PAUSE_MS, tries));
+    }
+  }
+}
+
+/** Members that are read at once. */
+const PAGE = 500;
+
+/** Reads an index to its end, in parts between which other work is done. */
+export async function* pagesOf(kv: Kv, index: string, range: Range = {}): AsyncGenerator<Member[]> {
+  let { after } = range;
+  for (;;) {
+    const page = await kv.range(index, { ...range, ...(after === undefined ? {} : { after }), limit: PAGE });
+    if (page.length > 0) yield page;
+    if (page.length < PAGE) return;
+    after = page.at(-1);
+    await new Promise(setImmediate);
+  }
+}
+
+/** Reads the records that an index names, to its end. Members without a record are passed over. */
+export async function recordsOf<T>(kv: Kv, index: string, kind: Kind<T>): Promise<T[]> {
+  const found: T[] = [];
+  for await (const page of pagesOf(kv, index)) {
+    const stored = await kv.read(page.map(({ name }) => keyOf(kind, name)));
+    for (const [i, { name }] of page.entries()) {
+      const value = valueOf(kind, name, stored[i]);
+      if (value !== undefined) found.push(value);
+    }
+  }
+  return found;
+}

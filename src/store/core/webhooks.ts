@@ -1,0 +1,268 @@
+/** Webhook events between the change that causes them and their delivery by the single sender. */
+import { deadOf, dueFor, ENDPOINTS, EXPIRY, expiring, heldFor, queuedFor } from './indexes.js';
+import type { StoredWebhookEvent } from '../../domain/webhook.js';
+import { type EpochMs, HOUR_MS } from '../../util/time.js';
+import {
+  type DeadWebhook,
+  type DueWebhook,
+  type EndpointStatus,
+  FORGET_ENDPOINT_MS,
+  MAX_DEAD,
+  type WebhookOutcome,
+  type WebhookStore,
+} from '../webhook-store.js';
+import { type Events, readCursor, WAITING_EVENTS } from './events.js';
+import { CURSOR, DEAD, ENDPOINT, keyOf, LEASE, META, QUEUE, TOKEN_ID, valueOf, WAITING } from './kinds.js';
+import type { Member } from './kv.js';
+import { readToken } from './token-records.js';
+import { pagesOf, type Transaction, type Transactor } from './transaction.js';
+import { EndpointQueues, idIn, NEW } from './webhook-queues.js';
+
+/** Maximum number of events, or of expired tokens, in one change. */
+const BATCH = 200;
+const SENDER = 'sender';
+
+export function webhookStore(transactor: Transactor, events: Events): WebhookStore {
+  const { kv } = transactor;
+  // These changes concern events that are already stored, or make room.
+  const change = async <T>(decide: (tx: Transaction) => Promise<T>): Promise<T> =>
+    transactor.transact(decide, { guard: 'webhooks', isReserved: true });
+  /** Makes a change for the holder of the lease. */
+  const held = async <T>(lease: string, otherwise: T, decide: (tx: Transaction) => Promise<T>): Promise<T> =>
+    change(async (tx) => ((await tx.get(LEASE, SENDER))?.name === lease ? decide(tx) : otherwise));
+  return {
+    subscribe: (subscriptions) => {
+      events.subscriptions = subscriptions;
+    },
+    queueLocked: async (locked, customerId, now) => {
+      if (!events.subscriptions.some((each) => each.events.includes('login.locked'))) return;
+      await transactor.transact(async (tx) => {
+        if (locked !== null) return events.locked(tx, locked, customerId ?? '', now);
+        // Without such a user, as much is read and written, so that it takes as long.
+        await tx.count(WAITING_EVENTS);
+        tx.put(META, 'nobody', { number: now });
+        tx.link('nobody', 'locked', now);
+      });
+    },
+    acquire: async (holder, ttl) => change(async (tx) => acquire(tx, holder, ttl, await kv.clock())),
+    release: async (lease) =>
+      held(lease, undefined, async (tx) => {
+        const known = await tx.get(LEASE, SENDER);
+        if (known !== undefined) tx.put(LEASE, SENDER, { ...known, until: 0 });
+      }),
+    queueExpired: async (lease) => held(lease, 0, async (tx) => queueExpired(tx, events, await kv.clock())),
+    listDue: async (lease, endpoint, now, limit) => {
+      while (await held(lease, false, async (tx) => distribute(tx, now)));
+      const [stored] = await kv.read([keyOf(LEASE, SENDER)]);
+      if (valueOf(LEASE, SENDER, stored)?.name !== lease) return null;
+      const [known] = await kv.read([keyOf(ENDPOINT, endpoint)]);
+      const state = valueOf(ENDPOINT, endpoint, known);
+      if (state === undefined || state.disabledAt !== null) return [];
+      const subjects = (await kv.range(dueFor(endpoint), { to: now, limit })).map(({ name }) => name);
+      const queues = await kv.read(subjects.map((subject) => keyOf(QUEUE, idIn(endpoint, subject))));
+      return subjects.flatMap((subject, i): DueWebhook[] => {
+        const queue = valueOf(QUEUE, idIn(endpoint, subject), queues[i]);
+        const [event] = queue?.events ?? [];
+        return queue === undefined || event === undefined ? [] : [{ event, attempts: queue.attempts }];
+      });
+    },
+    settle: async (lease, endpoint, event, outcome, now) =>
+      held(lease, false, async (tx) => settle(tx, endpoint, event, outcome, now)),
+    keep: async (lease, endpoints, now) => {
+      while (await held(lease, false, async (tx) => distribute(tx, now)));
+      const lapsed = await held(lease, [], async (tx) => keepEndpoints(tx, new Set(endpoints), now));
+      for (const endpoint of lapsed) await held(lease, undefined, async (tx) => forget(tx, endpoint));
+    },
+    status: async () => {
+      const found: EndpointStatus[] = [];
+      const waiting = new Map<string, { count: number; oldestAt: EpochMs }>();
+      for await (const page of pagesOf(kv, WAITING_EVENTS)) {
+        const stored = await kv.read(page.map(({ name }) => keyOf(WAITING, name)));
+        for (const [i, { name }] of page.entries())
+          for (const endpoint of valueOf(WAITING, name, stored[i])?.endpoints ?? []) {
+            const at = valueOf(WAITING, name, stored[i])?.event.at ?? 0;
+            const known = waiting.get(endpoint);
+            waiting.set(endpoint, { count: (known?.count ?? 0) + 1, oldestAt: known?.oldestAt ?? at });
+          }
+      }
+      const known = (await kv.range(ENDPOINTS, {})).map(({ name }) => name);
+      for (const endpoint of new Set([...known, ...waiting.keys()])) {
+        const [stored] = await kv.read([keyOf(ENDPOINT, endpoint)]);
+        const [oldest] = await kv.range(queuedFor(endpoint), { limit: 1 });
+        const more = waiting.get(endpoint);
+        const {
+          keptAt: _,
+          last: __,
+          queued,
+          ...state
+        } = valueOf(ENDPOINT, endpoint, stored) ?? { ...NEW, keptAt: 0 };
+        found.push({
+          endpoint,
+          ...state,
+          queued: queued + (more?.count ?? 0),
+          oldestAt: oldest?.score ?? more?.oldestAt ?? null,
+          dead: await kv.count(deadOf(endpoint)),
+        });
+      }
+      return found;
+    },
+    listDead: async (endpoint) => {
+      const found: DeadWebhook[] = [];
+      for await (const page of pagesOf(kv, deadOf(endpoint))) {
+        const stored = await kv.read(page.map(({ name }) => keyOf(DEAD, idIn(endpoint, name))));
+        for (const [i, { name }] of page.entries())
+          found.push(...listed(valueOf(DEAD, idIn(endpoint, name), stored[i])));
+      }
+      return found;
+    },
+    resend: async (endpoint, ids) => change(async (tx) => resend(tx, endpoint, ids, await kv.clock())),
+  };
+}
+
+function listed<T>(value: T | undefined): T[] {
+  return value === undefined ? [] : [value];
+}
+
+/** Acquires or renews the lease. */
+async function acquire(tx: Transaction, holder: string, ttl: number, now: EpochMs): Promise<string | null> {
+  const known = await tx.get(LEASE, SENDER);
+  const isHeld = known !== undefined && known.until > now;
+  if (isHeld && known.holder !== holder) return null;
+  const number = isHeld ? known.number : (known?.number ?? 0) + 1;
+  const name = `${number}:${holder}`;
+  tx.put(LEASE, SENDER, { name, holder, number, until: now + ttl });
+  return name;
+}
+
+/** Queues `token.expired` for the first expired tokens. Returns 0 if there are no others. */
+async function queueExpired(tx: Transaction, events: Events, now: EpochMs): Promise<number> {
+  const stored = await tx.get(CURSOR, 'tokens');
+  const cursor = await readCursor(tx, now);
+  const after = {
+    name: expiring(TOKEN_ID, cursor.id || '~'),
+    score: cursor.id === '' ? cursor.until : cursor.until + 1,
+  };
+  const due = (await tx.range(EXPIRY, { to: now, after, limit: BATCH })).filter(isToken);
+  const isStale = stored === undefined || stored.until < now - HOUR_MS;
+  if (due.length === 0 && !isStale) return 0;
+  for (const { name } of due) {
+    const token = await readToken(tx, idOf(name));
+    if (token !== undefined) await events.ofToken(tx, 'token.expired', token, now);
+  }
+  const last = due.length === BATCH ? due.at(-1) : undefined;
+  tx.put(
+    CURSOR,
+    'tokens',
+    last === undefined ? { until: now, id: '' } : { until: last.score - 1, id: idOf(last.name) },
+  );
+  return last === undefined ? 0 : due.length;
+}
+
+const isToken = ({ name }: Member) => name.startsWith(`${TOKEN_ID.name}:`);
+const idOf = (name: string) => name.slice(name.indexOf(':') + 1);
+
+/** Moves events that wait to the queues of their endpoints. Returns whether there may be more. */
+async function distribute(tx: Transaction, now: EpochMs): Promise<boolean> {
+  const waiting = await tx.range(WAITING_EVENTS, { limit: BATCH });
+  await tx.load(waiting.map(({ name }) => keyOf(WAITING, name)));
+  const events = await Promise.all(waiting.map(async ({ name }) => tx.get(WAITING, name)));
+  await tx.load(
+    events.flatMap((each) =>
+      (each?.endpoints ?? []).map((to) => keyOf(QUEUE, idIn(to, each?.event.subject ?? ''))),
+    ),
+  );
+  const queues = new Map<string, EndpointQueues>();
+  for (const { name } of waiting) {
+    const each = await tx.get(WAITING, name);
+    for (const endpoint of each?.endpoints ?? []) {
+      const queue = queues.get(endpoint) ?? (await EndpointQueues.open(tx, endpoint, now));
+      queues.set(endpoint, queue);
+      if (each !== undefined) await queue.append(each.event);
+    }
+    tx.remove(WAITING, name);
+    tx.unlink(WAITING_EVENTS, name);
+  }
+  return waiting.length === BATCH;
+}
+
+/** Records the outcome of an attempt. Returns false if the event is not first any more. */
+async function settle(
+  tx: Transaction,
+  endpoint: string,
+  { id, subject }: StoredWebhookEvent,
+  outcome: WebhookOutcome,
+  now: EpochMs,
+): Promise<boolean> {
+  await tx.load([keyOf(ENDPOINT, endpoint), keyOf(QUEUE, idIn(endpoint, subject))]);
+  const queues = await EndpointQueues.open(tx, endpoint, now);
+  const { events: [first], attempts } = await queues.queueOf(subject); // prettier-ignore
+  if (first?.id !== id) return false;
+  if (outcome.kind === 'failed') {
+    await queues.retry(subject, outcome.retryAt);
+    const disabled = outcome.disable === true ? { disabledAt: now } : {};
+    queues.note({ lastFailureAt: now, lastError: outcome.error, ...disabled });
+    return true;
+  }
+  await queues.removeFirst(subject);
+  if (outcome.kind === 'delivered') queues.note({ lastSuccessAt: now });
+  else {
+    queues.note({ lastFailureAt: now, lastError: outcome.error });
+    await addDead(tx, queues, { event: first, attempts: attempts + 1, failedAt: now, error: outcome.error });
+  }
+  return true;
+}
+
+async function addDead(tx: Transaction, queues: EndpointQueues, dead: DeadWebhook): Promise<void> {
+  const { endpoint, state } = queues;
+  if ((await tx.count(deadOf(endpoint))) >= MAX_DEAD) {
+    const [oldest] = await tx.range(deadOf(endpoint), { limit: 1 });
+    if (oldest !== undefined) queues.removeDead(oldest.name);
+    queues.note({ deadDropped: state.deadDropped + 1 });
+  }
+  tx.put(DEAD, idIn(endpoint, dead.event.id), dead);
+  tx.link(deadOf(endpoint), dead.event.id, 'revision');
+}
+
+async function resend(
+  tx: Transaction,
+  endpoint: string,
+  ids: readonly string[] | null,
+  now: EpochMs,
+): Promise<number> {
+  if (!(await tx.has(ENDPOINT, endpoint))) return 0;
+  const queues = await EndpointQueues.open(tx, endpoint, now);
+  let count = 0;
+  for (const { name } of await tx.range(deadOf(endpoint))) {
+    if (ids !== null && !ids.includes(name)) continue;
+    const dead = await tx.get(DEAD, idIn(endpoint, name));
+    queues.removeDead(name);
+    if (dead === undefined) continue;
+    await queues.append(dead.event);
+    count += 1;
+  }
+  // In the order in which they were due.
+  for (const { name } of await tx.range(dueFor(endpoint))) queues.setDue(name, null);
+  queues.note({ disabledAt: null });
+  return count;
+}
+
+/** Notes which endpoints exist. Returns those that no sender has named for a while. */
+async function keepEndpoints(tx: Transaction, known: ReadonlySet<string>, now: EpochMs): Promise<string[]> {
+  const lapsed: string[] = [];
+  for (const { name } of await tx.range(ENDPOINTS)) {
+    const queues = await EndpointQueues.open(tx, name, now);
+    if (known.has(name)) queues.note({ keptAt: now });
+    else if (queues.state.keptAt < now - FORGET_ENDPOINT_MS) lapsed.push(name);
+  }
+  return lapsed;
+}
+
+/** Removes the state and the events of an endpoint. */
+async function forget(tx: Transaction, endpoint: string): Promise<void> {
+  for (const { name } of await tx.range(dueFor(endpoint))) tx.remove(QUEUE, idIn(endpoint, name));
+  for (const { name } of await tx.range(deadOf(endpoint))) tx.remove(DEAD, idIn(endpoint, name));
+  for (const index of [dueFor(endpoint), deadOf(endpoint), queuedFor(endpoint), heldFor(endpoint)])
+    for (const { name } of await tx.range(index)) tx.unlink(index, name);
+  tx.remove(ENDPOINT, endpoint);
+  tx.unlink(ENDPOINTS, endpoint);
+}

@@ -1,0 +1,199 @@
+/** The store in Redis or Valkey: records as strings, indexes as sorted sets. */
+import { LRUCache } from 'lru-cache';
+import type { EpochMs } from '../../util/time.js';
+import {
+  type Commit,
+  type Followed,
+  type Key,
+  type Kv,
+  type Member,
+  type Range,
+  type Revision,
+  type Stored,
+  storedOf,
+  type Touch,
+} from '../core/kv.js';
+import { partsOf } from '../parts.js';
+import type { RedisClient } from './client.js';
+import { BATCH, type ScriptName } from './scripts.js';
+import type { MasterSession } from './session.js';
+
+/** Runs scripts: on the master, or on a session with one that is not in use yet. */
+type Run = (name: ScriptName, ...args: (string | number)[]) => Promise<unknown>;
+
+export class RedisKv implements Kv {
+  readonly urgent: Kv;
+  readonly #run: Run;
+  /** Whether records that a failover lost are reported as missing. */
+  readonly #reportsLost: boolean;
+  readonly #told: (names: readonly string[]) => void;
+  readonly #close: () => Promise<void>;
+  readonly #known = new KnownRecords();
+
+  private constructor(
+    run: Run,
+    reportsLost: boolean,
+    told: (names: readonly string[]) => void,
+    close: () => Promise<void>,
+    urgent?: Run,
+  ) {
+    this.urgent = urgent === undefined ? this : new RedisKv(urgent, reportsLost, told, close);
+    this.#run = run;
+    this.#reportsLost = reportsLost;
+    this.#told = told;
+    this.#close = close;
+  }
+
+  static of(client: RedisClient): RedisKv {
+    return new RedisKv(
+      async (name, ...args) => client.script(name, args),
+      false,
+      (names) => client.events.ended(names),
+      async () => client.close(),
+      async (name, ...args) => client.script(name, args, 'urgent'),
+    );
+  }
+
+  /** For a master that is being adopted: what it lost is written again. */
+  static on(client: RedisClient, session: MasterSession): RedisKv {
+    return new RedisKv(
+      async (name, ...args) => client.scriptOn(session, name, ...args),
+      true,
+      () => undefined,
+      async () => undefined,
+    );
+  }
+
+  async read(keys: readonly Key[]): Promise<(Stored | undefined)[]> {
+    const found: (Stored | undefined)[] = [];
+    while (found.length < keys.length) {
+      const some = keys.slice(found.length, found.length + BATCH);
+      const texts = (await this.#run('read', ...some)) as (string | null)[];
+      for (const [i, text] of texts.entries()) found.push(this.#known.get(some[i] as Key, text));
+    }
+    return found;
+  }
+
+  async follow(key: Key, beside: Key = ''): Promise<Followed> {
+    const [used, ...texts] = (await this.#run('follow', beside, key)) as [string | null, ...string[]];
+    const chain: Stored[] = [];
+    for (let next: Key | undefined = key; chain.length < texts.length && next !== undefined;) {
+      const stored = this.#known.get(next, texts[chain.length] as string) as Stored;
+      chain.push(stored);
+      next = stored.ref;
+    }
+    return { chain, beside: this.#known.get(beside, used) };
+  }
+
+  async range(index: string, { from, to, after, before, limit = Infinity }: Range): Promise<Member[]> {
+    const found: Member[] = [];
+    let last = after;
+    while (found.length < limit) {
+      const most = Math.min(BATCH, limit - found.length);
+      const page = await this.#page(index, { ...ends(from, to), after: last, before }, most);
+      found.push(...page);
+      last = page.at(-1);
+      if (page.length < most) break;
+    }
+    return found;
+  }
+
+  async #page(
+    index: string,
+    {
+      from,
+      to,
+      after,
+      before,
+    }: { from: string; to: string; after: Member | undefined; before: Member | undefined },
+    most: number,
+  ): Promise<Member[]> {
+    if (before !== undefined) {
+      const names = await this.#run('rangeBetween', index, after?.name ?? '', before.name, most);
+      return (names as string[]).map((name) => ({ name, score: before.score }));
+    }
+    const rows =
+      after === undefined
+        ? await this.#run('range', index, from, to, 0, most)
+        : await this.#run('rangeAfter', index, after.score, after.name, to === '+inf' ? 'inf' : to, most);
+    return partsOf(rows as string[], 2).map(([name = '', score]) => ({ name, score: Number(score) }));
+  }
+
+  async count(index: string, from?: number, to?: number): Promise<number> {
+    const { from: first, to: last } = ends(from, to);
+    return (await this.#run('count', index, first, last)) as number;
+  }
+
+  async scores(index: string, names: readonly string[]): Promise<(number | undefined)[]> {
+    const found: (number | undefined)[] = [];
+    for (const some of partsOf(names, BATCH)) {
+      const scores = (await this.#run('scores', index, ...some)) as (string | null)[];
+      found.push(...scores.map((score) => (score === null ? undefined : Number(score))));
+    }
+    return found;
+  }
+
+  async commit({ expect, put, link, tell, isReserved }: Commit): Promise<Revision | null> {
+    const revision = await this.#run(
+      'commit',
+      isReserved ? '1' : '0',
+      JSON.stringify([...expect].flatMap(([key, revision]) => [key, revision ?? ''])),
+      JSON.stringify(
+        [...put].flatMap(([key, each]) => [
+          key,
+          each?.ref ?? '',
+          each === null ? '' : JSON.stringify(each.value),
+        ]),
+      ),
+      JSON.stringify(
+        [...link].flatMap(([index, links]) =>
+          [...links].flatMap(([name, score]) => [index, name, String(score ?? '')]),
+        ),
+      ),
+      JSON.stringify(tell),
+    );
+    if (revision === '') return null;
+    if (tell.length > 0) this.#told(tell);
+    return revision as Revision;
+  }
+
+  async touch(uses: readonly Touch[]): Promise<void> {
+    for (const some of partsOf(uses, BATCH))
+      await this.#run(
+        'touch',
+        ...some.flatMap(({ key, at, value, of }) => [key, at, JSON.stringify(value), of]),
+      );
+  }
+
+  async confirmMissing(): Promise<void> {
+    if (!this.#reportsLost) await this.#run('confirmMissing');
+  }
+
+  async clock(): Promise<EpochMs> {
+    const now = (await this.#run('clock')) as string;
+    // A user of Redis without a permission for TIME gets no answer.
+    return now === '' ? Date.now() : Number(now);
+  }
+
+  async close(): Promise<void> {
+    await this.#close();
+  }
+}
+
+function ends(from: number | undefined, to: number | undefined): { from: string; to: string } {
+  return { from: String(from ?? '-inf'), to: String(to ?? '+inf') };
+}
+
+/** Decodes records; the same text gives the same object. */
+class KnownRecords {
+  readonly #known = new LRUCache<Key, { readonly text: string; readonly stored: Stored }>({ max: 10_000 });
+
+  get(key: Key, text: string | null): Stored | undefined {
+    if (text === null) return undefined;
+    const known = this.#known.get(key);
+    if (known?.text === text) return known.stored;
+    const stored = storedOf(text);
+    this.#known.set(key, { text, stored });
+    return stored;
+  }
+}
