@@ -74,13 +74,12 @@ export function refuseCrossOrigin(head: RequestHead, ownOrigins: ReadonlySet<str
 
 /** Names what the browser sent and what was expected: behind a proxy, `Host` may be wrong. */
 function crossOriginDetail({ fetchSite, origin, client }: RequestHead, own: ReadonlySet<string>): string {
-  const sent = [
-    ...(origin === undefined ? [] : [`Origin ${quoted(origin)}`]),
-    ...(fetchSite === undefined ? [] : [`Sec-Fetch-Site ${quoted(fetchSite)}`]),
-  ];
+  const site = fetchSite === undefined ? '' : `Sec-Fetch-Site ${quoted(fetchSite)}`;
+  const start = 'The request comes from another origin: it has';
+  if (origin === undefined) return `${start} ${site}, expected same-origin`;
   const host = quoted(client.host.toLowerCase());
-  const expected = [`https://${host}`, ...(client.secure ? [] : [`http://${host}`]), ...own];
-  return `The request comes from another origin: it has ${sent.join(' and ')}, expected ${expected.join(' or ')}`;
+  const expected = [`https://${host}`, ...(client.secure ? [] : [`http://${host}`]), ...own].join(' or ');
+  return `${start} ${site === '' ? '' : `${site} and `}Origin ${quoted(origin)}, expected ${expected}`;
 }
 
 /**
