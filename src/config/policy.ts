@@ -48,8 +48,12 @@ export function compilePolicy(config: Config, lines: Lines): CompiledPolicy {
     named.set(host, new Router(routesOf(routes, host), fallback, isServed ? builtIn : [], beneath));
   }
   const sites = [...named].map(([host, router]) => ({ host, router }));
+  const { public_url: publicUrl } = config.login;
+  const ownOrigins = publicUrl === null ? [] : [publicUrl];
+  ownOrigins.push(...config.listen.public_origins);
+  const pagePath = ui.enabled ? ui.path : null;
   return {
-    sites: new Sites(others, pageSite(config, endpoints), ui.enabled ? ui.path : null, sites),
+    sites: new Sites(others, pageSite(config, endpoints), pagePath, sites, ownOrigins),
     policy: new Policy(config.policy, lines),
   };
 }

@@ -103,7 +103,7 @@ export class Gate {
     if (unfit !== undefined) return refused(unfit, route, action, null);
     if (route.auth === 'none') return admitted(match, action, null, null);
     if (route.endpoint !== null && this.#ignoresCredential(route.endpoint, head))
-      return withoutCredential(head, match);
+      return withoutCredential(head, match, this.#parts.sites.ownOrigins);
     const service = serviceOf(head, match);
     if (isRefused(service)) return refused(service, route, action, null);
     const subject = this.#parts.authenticator.authenticate(head, now);
@@ -143,7 +143,7 @@ export class Gate {
     const { route } = match;
     this.#parts.lastSeen.note(subject, head.client.address, head.userAgent, now);
     const refusal =
-      (isAmbient(subject, head) ? refuseCrossOrigin(head) : undefined) ??
+      (isAmbient(subject, head) ? refuseCrossOrigin(head, this.#parts.sites.ownOrigins) : undefined) ??
       (route.endpoint === null ? undefined : this.#refuseAtEndpoint(subject, route.endpoint));
     if (refusal !== undefined) return refused(refusal, route, action, subject);
     if (action === null) return admitted(match, action, subject, null);
@@ -271,8 +271,8 @@ function revokes({ method }: RequestHead, { endpoint }: Route): boolean {
  * Admits a request to an endpoint that checks a password itself. A browser's cookie still requires
  * the same origin.
  */
-function withoutCredential(head: RequestHead, match: Match): Verdict {
-  const refusal = refuseCrossOrigin(head);
+function withoutCredential(head: RequestHead, match: Match, ownOrigins: ReadonlySet<string>): Verdict {
+  const refusal = refuseCrossOrigin(head, ownOrigins);
   return refusal === undefined
     ? admitted(match, null, null, null)
     : refused(refusal, match.route, null, null);

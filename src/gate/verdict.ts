@@ -6,6 +6,7 @@ import type { Client, RequestHead } from '../http/head.js';
 import type { Decision } from '../policy/decide.js';
 import type { EndpointRule, Route } from '../policy/route.js';
 import type { Match } from '../policy/routes.js';
+import { quoted } from '../util/text.js';
 
 /** A request that was allowed, with the gate's findings. */
 export interface Admitted {
@@ -66,16 +67,31 @@ export function refused(
  * password that the browser repeats by itself (CSRF).
  *
  * A request that changes something or opens a WebSocket must come from the same origin.
- * `Sec-Fetch-Site` or an `Origin` equal to the host shows that. With neither field, the client is
- * assumed not to be a browser.
+ * `Sec-Fetch-Site`, or an `Origin` that is configured or equal to the host shows that. With neither
+ * field, the client is assumed not to be a browser.
+ *
+ * @param ownOrigins configured origins of this server
  */
-export function refuseCrossOrigin(head: RequestHead): Refusal | undefined {
+export function refuseCrossOrigin(head: RequestHead, ownOrigins: ReadonlySet<string>): Refusal | undefined {
   if (isRead(head.method) && !head.webSocket) return undefined;
-  const { fetchSite, origin } = head;
+  const { fetchSite, origin, client } = head;
   if (fetchSite === undefined && origin === undefined) return undefined;
   if (fetchSite === 'same-origin' || fetchSite === 'none') return undefined;
-  if (fetchSite === undefined && origin !== undefined && isOwnOrigin(origin, head.client)) return undefined;
-  return { refusal: 'cross_origin', detail: 'The request comes from another origin' };
+  if (origin !== undefined) {
+    if (ownOrigins.has(origin)) return undefined;
+    if (fetchSite === undefined && isOwnOrigin(origin, client)) return undefined;
+  }
+  return { refusal: 'cross_origin', detail: crossOriginDetail(head, ownOrigins) };
+}
+
+/** Names what the browser sent and what was expected: behind a proxy, `Host` may be wrong. */
+function crossOriginDetail({ fetchSite, origin, client }: RequestHead, own: ReadonlySet<string>): string {
+  const site = fetchSite === undefined ? '' : `Sec-Fetch-Site ${quoted(fetchSite)}`;
+  const start = 'The request comes from another origin: it has';
+  if (origin === undefined) return `${start} ${site}, expected same-origin`;
+  const host = quoted(client.host.toLowerCase());
+  const expected = [`https://${host}`, ...(client.secure ? [] : [`http://${host}`]), ...own].join(' or ');
+  return `${start} ${site === '' ? '' : `${site} and `}Origin ${quoted(origin)}, expected ${expected}`;
 }
 
 /**

@@ -39,6 +39,8 @@ export class Sites {
   readonly #below: readonly (readonly [suffix: string, router: Router])[];
   readonly #page: PageSite | null;
   readonly #pagePath: string | null;
+  /** Origins that count as this server's own, besides those of the requested host. */
+  readonly ownOrigins: ReadonlySet<string>;
 
   /**
    * @param others for every host that is not named
@@ -50,10 +52,12 @@ export class Sites {
     page: PageSite | null,
     pagePath: string | null = null,
     named: readonly HostSite[] = [],
+    ownOrigins: readonly string[] = [],
   ) {
     this.#others = others;
     this.#page = page;
     this.#pagePath = pagePath;
+    this.ownOrigins = new Set(ownOrigins);
     const below: (readonly [string, Router])[] = [];
     for (const { host, router } of named) {
       if (host.startsWith('*')) below.push([host.slice(1), router]);

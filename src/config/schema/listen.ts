@@ -1,6 +1,7 @@
 import { isIP } from 'node:net';
 import { z } from 'zod';
 import { filePath, text, integer } from './units.js';
+import { browserOrigin } from './urls.js';
 
 /** Hosts that stand for every address of the machine. */
 export const EVERY_ADDRESS: ReadonlySet<string> = new Set(['0.0.0.0', '::']);
@@ -59,6 +60,11 @@ export const listenSchema = z.strictObject({
     .default([])
     .describe('Addresses and ranges of proxies whose X-Forwarded-* fields are trusted')
     .meta({ example: '[10.0.0.0/8]' }),
+  public_origins: z
+    .array(browserOrigin)
+    .default([])
+    .describe("Origins that count as this server's own, beside Host and login.public_url")
+    .meta({ example: '[https://api.example:8443]' }),
 });
 
 export const adminSchema = z.strictObject({

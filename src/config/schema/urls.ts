@@ -68,6 +68,12 @@ export const publicOrigin = text.refine(
   'expected an origin like https://api.example, without a path or "/" at its end; http:// only for a loopback address',
 );
 
+/** An origin as browsers send it in `Origin`. */
+export const browserOrigin = text.refine(
+  (value) => URL.canParse(value) && isPlainUrl(new URL(value)) && new URL(value).origin === value,
+  'expected an origin as browsers send it, like https://api.example:8443, without a default port, a path or "/" at its end',
+);
+
 /** The URL of a protected resource (RFC 9728 1.2). Its path also becomes the path of an endpoint. */
 export const resourceUrl = text.refine(
   (value) =>
