@@ -1,5 +1,5 @@
 import { AUTHORIZATION } from '../http/authorization.js';
-import { LOGIN_STATE_COOKIE } from '../http/cookies.js';
+import { LOGIN_STATE_COOKIE, maySetCookie } from '../http/cookies.js';
 import { vendorNames } from './derived.js';
 import { isTaken } from './taken-names.js';
 import type { Add } from './fault.js';
@@ -24,13 +24,18 @@ export function checkOidc(config: Config, add: Add): void {
   if (publicUrl !== null && host !== null && new URL(publicUrl).host !== host.toLowerCase())
     add(['login', 'public_url'], `is not on interface.ui.host, where the web page is; write https://${host}`);
   const { session_cookie: cookie } = config.interface;
-  if (cookie?.replace(/^__(?:host|secure)-/i, '').toLowerCase() === LOGIN_STATE_COOKIE)
-    add(['interface', 'session_cookie'], 'login.oidc uses a cookie of this name; choose another one');
+  if (cookie !== null && isLoginState(cookie))
+    add(['interface', 'session_cookie'], 'login.oidc uses cookies of such names; choose another one');
   const { store } = config;
   if (store.type === 'redis' && store.sealing_key === null)
     add(['store', 'sealing_key'], 'is required with login.oidc; make one with "openssl rand -hex 32"');
   checkEach(config, add);
 } // prettier-ignore
+
+/** Whether a cookie has the name of a login state, as browsers or old programs may read it. */
+function isLoginState(cookie: string): boolean {
+  return maySetCookie(`${cookie}=`, [LOGIN_STATE_COOKIE]);
+}
 
 /** Browsers can be sent to a login page only if its session is valid where they come from. */
 function checkLoginPage(config: Config, add: Add): void {
@@ -169,6 +174,6 @@ function checkPlace(
     fault(['header'], 'this header already has a different meaning; choose another one');
   if (cookie === null) return;
   if (isOther) fault(['cookie'], 'set either header or cookie, not both');
-  if (cookie === vendorNames(config.interface).sessionCookie || cookie.endsWith(LOGIN_STATE_COOKIE))
+  if (cookie === vendorNames(config.interface).sessionCookie || isLoginState(cookie))
     fault(['cookie'], 'Latchkey sets a cookie of this name; choose another one');
 }

@@ -194,15 +194,18 @@ export function withoutSegments(target: string, count: number): string {
   return target.slice(from);
 }
 
-/** Maximum length of a return path, in characters. */
+/** Maximum length of a return address, in bytes. */
 const MAX_PATH = 2_048;
 
 /**
- * Returns a return path if it cannot lead to another origin; otherwise undefined.
+ * Returns the path of a return address if it cannot lead to another origin; otherwise undefined.
  *
  * Browsers take `//` and `/\` for the start of a host, and drop control characters anywhere.
+ *
+ * @param origin of absolute URLs that are accepted too
  */
-export function ownPath(path: string | undefined): string | undefined {
-  if (path === undefined || path.length > MAX_PATH) return undefined;
+export function ownPath(address: string | undefined, origin: string | null = null): string | undefined {
+  if (address === undefined || address.length > MAX_PATH) return undefined;
+  const path = origin !== null && address.startsWith(`${origin}/`) ? address.slice(origin.length) : address;
   return /^\/(?!\/)[!-[\]-~]*$/.test(path) ? path : undefined;
 }

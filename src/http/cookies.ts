@@ -1,5 +1,5 @@
-/** Cookie of a provider login in progress; over TLS its name has the prefix `__Host-`. */
-export const LOGIN_STATE_COOKIE = 'latchkey-login';
+/** Start of the names of the cookies of provider logins; over TLS they have the prefix `__Host-`. */
+export const LOGIN_STATE_COOKIE = 'latchkey-login-';
 
 /** Cookie name prefixes known to browsers, in any case (RFC 6265bis 5.4, 4.1.3). */
 const PREFIX = /^__(?:host-http|host|http|secure)-/;
@@ -26,6 +26,18 @@ export function cookieValues(field: string, name: string): string[] {
   return values;
 }
 
+/** Returns names and values of the cookies in a `Cookie` field whose names have a common start. */
+export function cookiesFrom(field: string, start: string): [name: string, value: string][] {
+  const cookies: [string, string][] = [];
+  for (const [from, end] of pairsWith(field, start)) {
+    const pair = field.slice(from, end).trim();
+    const equals = pair.indexOf('=');
+    if (equals >= start.length && pair.startsWith(start))
+      cookies.push([pair.slice(0, equals), pair.slice(equals + 1)]);
+  }
+  return cookies;
+}
+
 /** Returns whether an offset in a `Cookie` field starts a pair, apart from whitespace. */
 function beginsPair(field: string, at: number): boolean {
   let before = at - 1;
@@ -47,8 +59,16 @@ function isBlank(code: number): boolean {
  */
 export function maySetCookie(setCookie: string, names: readonly string[]): boolean {
   if (comparableName(setCookie.split(';', 1)[0] as string) === '') return true;
-  const compared = new Set(names.map((name) => withoutPrefix(name.toLowerCase())));
-  return setCookie.split(SEPARATORS).some((pair) => compared.has(comparableName(pair)));
+  const compared = names.map((name) => withoutPrefix(name.toLowerCase()));
+  return setCookie.split(SEPARATORS).some((pair) => {
+    const found = comparableName(pair);
+    return compared.some((name) => isNamed(found, name));
+  });
+}
+
+/** Whether a cookie's name is one of Latchkey's, or that of a login state. */
+export function isNamed(found: string, name: string): boolean {
+  return name === LOGIN_STATE_COOKIE ? found.startsWith(name) : found === name;
 }
 
 /**

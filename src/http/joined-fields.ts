@@ -1,6 +1,6 @@
 import type { Refusal } from '../domain/refusal.js';
 import { AUTHORIZATION } from './authorization.js';
-import { cookieValues } from './cookies.js';
+import { cookiesFrom, cookieValues, LOGIN_STATE_COOKIE } from './cookies.js';
 
 /**
  * Fields, besides the credentials, with a single value that has no comma: a comma means that a
@@ -90,9 +90,10 @@ function partsOf(value: string): string[] {
  */
 function isAmbiguous(value: string, ownCookies: readonly string[]): boolean {
   const parts = value.split(',');
-  return ownCookies.some(
-    (name) => cookieValues(value, name).join() !== parts.flatMap((part) => cookieValues(part, name)).join(),
-  );
+  return ownCookies.some((name) => {
+    const read = name.endsWith(LOGIN_STATE_COOKIE) ? cookiesFrom : cookieValues;
+    return read(value, name).join() !== parts.flatMap((part) => [...read(part, name)]).join();
+  });
 }
 
 function joinedCookies(): Refusal {

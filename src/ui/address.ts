@@ -66,21 +66,40 @@ function refuse(event: BeforeUnloadEvent): void {
 export interface Arrival {
   readonly failure: string | null;
   readonly returnTo: string | undefined;
+  /** Whether somebody who is logged in already goes there too. */
+  readonly goesOn: boolean;
 }
 
 /**
- * Reads the parameters in the page's URL, and removes them so that they apply only once.
+ * Reads the parameters in the page's URL, and removes those that apply only once.
  *
  * A return path that is a view of the page becomes its URL: going there after a login would not
- * load the page again.
+ * load the page again. Any other stays, so that a reload keeps it.
  */
 export function readArrival(): Arrival {
   const query = new URLSearchParams(location.search);
-  const returnTo = ownPath(query.get('return_to'));
+  const failure = query.get('login_error');
+  const returnTo = withFragment(ownPath(query.get('return_to'), location.origin));
   const isView = returnTo?.split('#', 1)[0] === location.pathname;
-  const hash = isView && returnTo !== undefined ? returnTo.slice(location.pathname.length) : location.hash;
-  if (location.search !== '') history.replaceState(null, '', `${location.pathname}${hash}`);
-  return { failure: query.get('login_error'), returnTo: isView ? undefined : returnTo };
+  if (isView) history.replaceState(null, '', returnTo);
+  else if (location.search !== '') {
+    query.delete('login_error');
+    const kept = returnTo === undefined ? '' : `?${query}`;
+    history.replaceState(null, '', `${location.pathname}${kept}${location.hash}`);
+  }
+  return { failure, returnTo: isView ? undefined : returnTo, goesOn: failure === null && !wasRedirected() };
+}
+
+/** Browsers keep the fragment of a page when they are redirected to the login. */
+function withFragment(path: string | undefined): string | undefined {
+  if (path === undefined || path.includes('#')) return path;
+  return ownPath(path + location.hash, location.origin) ?? path;
+}
+
+/** Whether the server has just sent the browser here: going back with the same session would loop. */
+function wasRedirected(): boolean {
+  const [entry] = performance.getEntriesByType('navigation');
+  return entry instanceof PerformanceNavigationTiming && entry.redirectCount > 0;
 }
 
 /** Returns the return path of the current view. */
@@ -114,10 +133,12 @@ export function hasProviders(): boolean {
 const MAX_PATH = 2_048;
 
 /**
- * Returns a return path if it can only lead to the same origin. The server applies the same rule.
+ * Returns the path of a return address if it can only lead to the same origin. The server applies
+ * the same rule.
  */
-export function ownPath(path: string | null): string | undefined {
-  if (path === null || path.length > MAX_PATH) return undefined;
+export function ownPath(address: string | null, origin: string): string | undefined {
+  if (address === null || address.length > MAX_PATH) return undefined;
+  const path = address.startsWith(`${origin}/`) ? address.slice(origin.length) : address;
   return /^\/(?!\/)[!-[\]-~]*$/.test(path) ? path : undefined;
 }
 

@@ -25,23 +25,36 @@ type Who =
 function Page() {
   const [who, setWho] = useState<Who>({ is: 'unknown' });
   const [arrival] = useState(readArrival);
+  /** Shows the page of a logged-in user, or goes to where that user came from. */
+  const enter = useCallback(
+    (caller: Caller, goesOn: boolean, failure: string | null = null) => {
+      if (goesOn && arrival.returnTo !== undefined) {
+        location.replace(arrival.returnTo);
+        return;
+      }
+      onSessionEnded(() => setWho({ is: 'nobody', reason: 'ended' }));
+      setWho({ is: 'caller', caller, failure });
+    },
+    [arrival],
+  );
   const find = useCallback(
     async (reason: LogInReason) => {
       onSessionEnded(() => setWho({ is: 'nobody', reason }));
       const result = await getCaller();
-      // After a login, a user who was sent here goes back. One who was already logged in would
-      // loop.
-      if (result.ok && reason === 'no_cookie' && arrival.returnTo !== undefined) {
-        location.replace(arrival.returnTo);
-      } else if (result.ok) {
-        onSessionEnded(() => setWho({ is: 'nobody', reason: 'ended' }));
-        const failure = reason === 'first' ? arrival.failure : null;
-        setWho({ is: 'caller', caller: result.value, failure });
-      } else if (result.failure.kind !== 'ended') setWho({ is: 'unknown', failure: result.failure });
+      const isFirst = reason === 'first';
+      if (result.ok) enter(result.value, !isFirst || arrival.goesOn, isFirst ? arrival.failure : null);
+      else if (result.failure.kind !== 'ended') setWho({ is: 'unknown', failure: result.failure });
     },
-    [arrival],
+    [arrival, enter],
   );
   useEffect(() => void find('first'), [find]);
+  const reason = who.is === 'nobody' ? who.reason : null;
+  /** Follows a login in another tab. */
+  const follow = useCallback(() => {
+    if (reason === null) return;
+    onSessionEnded(() => setWho({ is: 'nobody', reason }));
+    void getCaller().then((result) => result.ok && enter(result.value, true));
+  }, [reason, enter]);
   // A page restored from the back/forward cache may belong to an ended session.
   useEffect(() => {
     const restored = (event: PageTransitionEvent) => {
@@ -57,7 +70,7 @@ function Page() {
     [change],
   );
   useSessionEnd(who.is === 'caller' ? who.caller : null, end, change);
-  useReturn(who.is === 'nobody' && who.reason === 'ended' ? refresh : null);
+  useReturn(reason === null ? null : follow);
   const leave = async () => {
     const result = await logOut();
     const left = result.ok || result.failure.kind === 'ended';

@@ -5,7 +5,7 @@ import {
   holdsToken,
   jwtsIn,
 } from '../http/authorization.js';
-import { pairsWith } from '../http/cookies.js';
+import { isNamed, pairsWith } from '../http/cookies.js';
 import { asPropertyName, NameCache } from '../http/fields.js';
 import type { RequestHead } from '../http/head.js';
 import { foldName, ProtectedFields, type ProtectedNames } from '../http/protected-fields.js';
@@ -180,6 +180,9 @@ export function withoutCookie(field: string, name: string): string {
   return kept.join(';').trim();
 }
 
+/** Prefixes that browsers distinguish (RFC 6265bis 4.1.3). */
+const PREFIXES = ['', '__Host-', '__Secure-'];
+
 /**
  * Returns whether a pair has this cookie's name, with or without a prefix
  * that browsers distinguish.
@@ -188,5 +191,8 @@ function isCookie(pair: string, name: string): boolean {
   if (!pair.includes(name)) return false;
   const equals = pair.indexOf('=');
   const found = (equals < 0 ? pair : pair.slice(0, equals)).trim();
-  return found === name || found === `__Host-${name}` || found === `__Secure-${name}`;
+  return (
+    found === name ||
+    PREFIXES.some((prefix) => found.startsWith(prefix) && isNamed(found.slice(prefix.length), name))
+  );
 }

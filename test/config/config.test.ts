@@ -465,7 +465,7 @@ t.test('identity providers: required settings and references', async (t) => {
       ['a key without a use', login(provider(', client_key: none.pem')), ['5:150: login.oidc.0.client_key: has no effect without client_auth: private_key_jwt', '5:150: login.oidc.0.client_key: file not found; write its path, relative to the folder of this file']],
       ['a missing authority', login(provider(', tls: { ca: none.pem }')), ['5:149: login.oidc.0.tls.ca: file not found; write its path, relative to the folder of this file']],
       ['a discovery without TLS', login(provider(', discovery: http://idp.example/x')), ['5:149: login.oidc.0.discovery: expected an https:// URL without user or fragment; http:// only for a loopback address']],
-      ['a session cookie of that name', `${login(provider())}interface: { session_cookie: __Host-latchkey-login }`, ['6:30: interface.session_cookie: login.oidc uses a cookie of this name; choose another one']],
+      ['a session cookie of that name', `${login(provider())}interface: { session_cookie: __Host-Latchkey-login-x }`, ['6:30: interface.session_cookie: login.oidc uses cookies of such names; choose another one']],
       ['no page', `${login(provider())}interface: { ui: { enabled: false } }`, ['6:29: interface.ui.enabled: login.oidc requires the web page; set interface.ui.enabled: true']],
       ['a page elsewhere', `${login(provider())}interface: { ui: { host: login.example } }`, ['3:15: login.public_url: is not on interface.ui.host, where the web page is; write https://login.example']],
       ['Redis without a key', `${login(provider())}store: { type: redis, url: 'redis://127.0.0.1' }`, ['6:8: store.sealing_key: is required with login.oidc; make one with "openssl rand -hex 32"']],

@@ -32,6 +32,7 @@ export interface OidcEvents {
 /** A login that a browser is about to begin: the URL to visit, and the cookie to keep meanwhile. */
 interface BegunLogin {
   readonly url: string;
+  readonly state: string;
   readonly cookie: string;
 }
 
@@ -148,12 +149,13 @@ export class ProviderLogins {
   /**
    * Begins a login.
    *
+   * @param returnTo a path of this origin; null: to the web page
    * @param fresh whether the provider must ask for the login again
    * @param address IP address of the client
    */
   async begin(
     name: string,
-    returnTo: string | undefined,
+    returnTo: string | null,
     fresh: boolean,
     address: string,
     now: EpochMs,
@@ -163,7 +165,7 @@ export class ProviderLogins {
     const state = this.#states.begin(returnTo, fresh, now);
     try {
       const url = await this.#limits.run(name, async () => this.#named(name).loginUrl(state, fresh));
-      return { url, cookie: this.#states.seal(state, name) };
+      return { url, state: state.state, cookie: this.#states.seal(state, name) };
     } catch (error) {
       return this.#failureOf(name, error);
     }
