@@ -5,7 +5,7 @@ import { withoutSegments } from '../domain/path.js';
 import type { Refusal } from '../domain/refusal.js';
 import type { Call } from '../endpoints/endpoint.js';
 import { parseBodyOf } from '../endpoints/endpoints.js';
-import type { Admitted, Verdict } from '../gate/verdict.js';
+import type { Admitted } from '../gate/verdict.js';
 import { type Reply, refusalReply, withCors, withHeaders } from '../http/replies.js';
 import { joinFields } from '../http/fields.js';
 import { grpcReply, isGrpcCall } from '../http/grpc.js';
@@ -64,8 +64,6 @@ class HttpRequestHandler extends ForwardingHandler implements ForwardOwner {
   /** Response fields about rate limits and the expiry of the token, flat. */
   #limitFields: readonly string[] = [];
   #isPreflight = false;
-  /** Whether the request was refused on a route that sends browsers to the web page. */
-  #loginPath: string | null = null;
 
   constructor(
     current: () => Services,
@@ -101,18 +99,13 @@ class HttpRequestHandler extends ForwardingHandler implements ForwardOwner {
     return this.#inFlight !== undefined;
   }
 
-  protected override refusalOf(_head: RequestHead, verdict: Verdict): Refusal | undefined {
-    if (verdict.refusal !== undefined) this.#loginPath = verdict.route?.loginPath ?? null;
-    return verdict.refusal;
-  }
-
   /**
    * Redirects a browser to the web page, for the service's own address or a
    * page that needs a session.
    */
   protected override answerOf(refusal: Refusal): Reply {
-    const { head } = this.record;
-    const redirect = head === null ? null : loginRedirect(head, refusal, this.#loginPath, this.services);
+    const { head, loginPath } = this.record;
+    const redirect = head === null ? null : loginRedirect(head, refusal, loginPath, this.services);
     return redirect ?? super.answerOf(refusal);
   }
 

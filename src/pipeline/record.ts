@@ -28,6 +28,8 @@ export interface RequestRecord {
   subject: Subject | null;
   /** The policy's decision; null where the policy was not asked. */
   decision: Decision | null;
+  /** Where the route sends browsers, if it refused the request ({@link Route.loginPath}). */
+  loginPath: string | null;
   /**
    * Whether the gate and the steps after it let the request through; null when the gate was not
    * asked.
@@ -66,6 +68,7 @@ export function emptyRecord(requestId: string): RequestRecord {
     action: null,
     subject: null,
     decision: null,
+    loginPath: null,
     admitted: null,
     decidedAt: null,
     upstream: null,
@@ -92,6 +95,7 @@ export function noteFindings(record: RequestRecord, verdict: Verdict): void {
   record.subject = verdict.subject;
   record.decision = verdict.decision;
   record.admitted = verdict.refusal === undefined;
+  if (!record.admitted) record.loginPath = verdict.route?.loginPath ?? null;
 }
 
 /** Records the gate's first verdict on a request, and when it was made. */
