@@ -180,9 +180,6 @@ export function withoutCookie(field: string, name: string): string {
   return kept.join(';').trim();
 }
 
-/** Prefixes that browsers distinguish (RFC 6265bis 4.1.3). */
-const PREFIXES = ['', '__Host-', '__Secure-'];
-
 /**
  * Returns whether a pair has this cookie's name, with or without a prefix
  * that browsers distinguish.
@@ -191,8 +188,7 @@ function isCookie(pair: string, name: string): boolean {
   if (!pair.includes(name)) return false;
   const equals = pair.indexOf('=');
   const found = (equals < 0 ? pair : pair.slice(0, equals)).trim();
-  return (
-    found === name ||
-    PREFIXES.some((prefix) => found.startsWith(prefix) && isNamed(found.slice(prefix.length), name))
-  );
+  if (found === name) return true;
+  const prefix = found.startsWith('__Host-') ? 7 : found.startsWith('__Secure-') ? 9 : 0;
+  return isNamed(found.slice(prefix), name);
 }

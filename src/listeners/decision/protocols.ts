@@ -148,10 +148,11 @@ function withUrl(fields: readonly string[], { scheme, host }: OriginalUrl): stri
 }
 
 function differs(what: 'targets' | 'hosts'): Refusal {
-  const other = what === 'targets' ? 'X-Original-URI' : 'Host or X-Forwarded-Host';
-  return malformedCheck(
-    `X-Original-URL and ${other} name different ${what}; let the proxy set both, or remove X-Original-URL`,
-  );
+  const fix =
+    what === 'targets'
+      ? 'X-Original-URI name different targets; let the proxy set both, or remove one of them'
+      : 'Host or X-Forwarded-Host name different hosts; list the proxy in listen.trusted_proxies, and let it set X-Forwarded-Host or remove X-Original-URL';
+  return malformedCheck(`X-Original-URL and ${fix}`);
 }
 
 /**
