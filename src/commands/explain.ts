@@ -282,7 +282,7 @@ function addCredential({ credential, route, verdict }: Explanation, add: Add): v
   if (isPreflight(verdict)) return;
   if (credential === null) {
     if (route?.auth === 'required') {
-      const settled = verdict.endpoint !== null ? 'none: the endpoint checks a password' : 'no valid one';
+      const settled = verdict.endpoint !== null ? 'none: the endpoint requires none' : 'no valid one';
       add('credential', settled);
     }
     return;
