@@ -251,7 +251,7 @@ function wantedText(wanted: string, given: string | readonly string[] | null): s
 function credentialRows({ credential, route, verdict }: Explanation): Row[] {
   if (isPreflight(verdict)) return [];
   if (credential === null) {
-    const reason = verdict.endpoint !== null ? 'none: the endpoint checks a password' : 'no valid one';
+    const reason = verdict.endpoint !== null ? 'none: the endpoint requires none' : 'no valid one';
     return route?.auth === 'required' ? [['credential', reason]] : [];
   }
   const { kind, login, role, customer_id: customer, token_id: id, scopes, services, rate, addresses } = credential;

@@ -133,9 +133,14 @@ export function logoutUrl(
 ): string | undefined {
   const { end_session_endpoint: endpoint } = client.serverMetadata();
   if (endpoint === undefined || !URL.canParse(endpoint) || !isKeySetUrl(new URL(endpoint))) return undefined;
+  if (COGNITO.test(client.serverMetadata().issuer))
+    return buildEndSessionUrl(client, { logout_uri: backTo }).href;
   const hint = idToken === undefined ? {} : { id_token_hint: idToken };
   return buildEndSessionUrl(client, { post_logout_redirect_uri: backTo, ...hint }).href;
 }
+
+/** The issuers of Amazon Cognito, which refuses a logout without its own parameter. */
+const COGNITO = /^https:\/\/cognito-idp\.[a-z\d-]+\.amazonaws\.com(?:\.cn)?\//;
 
 /**
  * @param callback URL of the callback, with its query
