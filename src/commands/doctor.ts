@@ -26,7 +26,6 @@ export interface DoctorCommandOptions {
 
 const MAX_REQUESTS = 10_000;
 
-/** Examines a deployment, prints the findings, and returns the exit code. */
 export async function doctor(options: DoctorCommandOptions): Promise<number> {
   const publicPaths = [...new Set(options.public)];
   const key = keyOf(options);
@@ -75,7 +74,6 @@ const WORDS: Readonly<Record<Result, string>> = {
   ok: 'ok',
 };
 
-/** Renders a table of the checks, then each finding with its evidence and remedy. */
 async function render({ url, checks, findings, notes, requests, duration_ms: ms }: Report): Promise<string> {
   const rows = checks.map(({ result, check, summary }) => [WORDS[result], check, summary]);
   const details = findings.map(({ severity, check, summary, evidence, remedy }) =>

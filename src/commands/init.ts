@@ -38,13 +38,7 @@ users:
 `;
 }
 
-/**
- * Writes a first configuration and a directory file with one superuser, and prints what to run
- * next.
- *
- * @param folder is created if it does not exist
- * @throws CommandFailed if one of the files exists or the upstream is not a URL; nothing is written then
- */
+/** @throws CommandFailed if a file exists or the upstream is not a URL; nothing is written then */
 export async function init(folder: string, options: InitOptions): Promise<void> {
   const upstream = readUpstream(options.upstream);
   const [file, directory] = ['latchkey.yaml', 'directory.yaml'].map((name) => join(folder, name)) as [string, string];
@@ -72,7 +66,6 @@ export async function init(folder: string, options: InitOptions): Promise<void> 
 `);
 } // prettier-ignore
 
-/** The URL of the API, as it is written to the configuration. */
 function readUpstream(text = 'http://127.0.0.1:3000'): string {
   const parsed = parseUpstreamUrl(text);
   if (parsed === undefined)

@@ -38,7 +38,6 @@ export interface MintOptions extends NamedBy {
   readonly json?: true;
 }
 
-/** Settings from Latchkey's configuration, or the defaults. */
 interface Settings {
   readonly issuer: string | null;
   readonly audience: string | null;
@@ -50,16 +49,11 @@ interface Settings {
   readonly users: readonly Pick<User, 'id' | 'customerId' | 'login' | 'role'>[];
 }
 
-/** Placeholder for values that neither an option nor a file sets. */
 const DEV = 'dev';
 const DEFAULT_CONFIG = 'latchkey.yaml';
 /** Longest lifetime that verifiers accept. */
 const MAX_LIFE_MS = 3_600_000;
 
-/**
- * Prints an assertion, plain headers or a key set for the tests of an upstream. Contacts neither a
- * server nor a store.
- */
 export async function mint(options: MintOptions): Promise<void> {
   const key = options.key === undefined ? undefined : readKey(options.key);
   if (options.jwks === true) {
@@ -86,7 +80,6 @@ export async function mint(options: MintOptions): Promise<void> {
   );
 }
 
-/** Checks that a request to bind the assertion to can exist. @throws WrongUsage */
 function checkRequest({ method, path, requestId }: MintOptions): void {
   if (refuseMethod(method, '') !== undefined)
     throw new WrongUsage('mint --method: expected a registered HTTP method in capitals, like GET');
@@ -121,10 +114,7 @@ function usersOf({ users }: ReturnType<typeof loadDirectory>): Settings['users']
   return users.map(({ id, customer_id: customerId, login, role }) => ({ id, customerId, login, role }));
 }
 
-/**
- * Returns a user of the directory file, or one that the options describe. The subject has a
- * session, or a token when scope or services limit it.
- */
+/** Returns a user of the directory file, or one that the options describe. */
 function subjectOf(name: string, options: MintOptions, { users, role: usual }: Settings): Subject {
   const { customer, scope, services } = options;
   const byLogin = options.id ? undefined : users.find(({ login }) => loginKey(login) === loginKey(name));

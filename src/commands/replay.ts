@@ -10,16 +10,11 @@ import { callerKey, Callers, type KnownCaller, type Replayed, Replayer } from '.
 import { CommandFailed } from './terminal/output.js';
 import { hasStore, withStore } from './with-store.js';
 
-/**
- * Maximum number of distinct callers and routes that are counted separately; the rest share one
- * count.
- */
+/** Callers and routes that are counted separately; the rest share one count. */
 const MAX_AFFECTED = 50_000;
 
-/** Requests of one caller on one route whose decision would change. */
 export interface AffectedRequests {
   readonly change: Change;
-  /** null when the sender is unknown. */
   readonly customer_id: string | null;
   readonly user_id: string | null;
   readonly login: string | null;
@@ -34,39 +29,25 @@ export interface AffectedRequests {
   requests: number;
   first: string | null;
   last: string | null;
-  /** `request_id` of the first request. */
   readonly request_id: string;
 }
 
-/** What would become of the requests of a log. */
 export interface ReplayReport {
-  /** Number of request entries. */
   readonly requests: number;
   readonly unchanged: number;
   readonly newly_allowed: number;
   readonly newly_refused: number;
-  /** Requests that could not be judged, by reason. */
   readonly not_judged: readonly { readonly why: string; readonly requests: number }[];
-  /** Lines that are not log entries. */
   readonly unreadable_lines: number;
-  /** Entries of other kinds: about the process, or of the audit log. */
   readonly other_entries: number;
-  /**
-   * Requests decided by a configuration other than `--config`, according to the digest in the log.
-   */
+  /** Requests decided by another configuration than `--config`, by the digest in the log. */
   readonly other_configuration: number;
-  /** Callers and routes with changed decisions, most requests first. */
   readonly noticed: readonly AffectedRequests[];
   /** Changed requests that `noticed` leaves out because there are too many callers. */
   readonly beyond: number;
 }
 
-/**
- * Replays the requests of a log on both sides, line by line.
- *
- * @param onStep called with a description of the current step
- * @throws CommandFailed when the file is not a log
- */
+/** @throws CommandFailed when the file is not a log */
 export async function replay(
   running: LoadedConfig,
   compared: ComparedPolicies,
@@ -102,7 +83,6 @@ async function replayWith(
   return report;
 }
 
-/** Counts the results of replayed requests. */
 class Counts {
   requests = 0;
   readonly #compared: ComparedPolicies;
@@ -115,7 +95,6 @@ class Counts {
   #otherConfiguration = 0;
   #overflow = 0;
 
-  /** @param hash digest of the running configuration */
   constructor(compared: ComparedPolicies, hash: string) {
     this.#compared = compared;
     this.#hash = hash;

@@ -27,10 +27,8 @@ export interface RestoreOptions {
 }
 
 /**
- * Restores a backup into an empty store, or over an interrupted restore.
- *
- * Credentials that are known to have been revoked or to have ended since the backup stay so. Asks
- * for confirmation on a terminal.
+ * Restores a backup into an empty store, or over an interrupted restore. Credentials that are known
+ * to have been revoked or to have ended since the backup stay so.
  */
 export async function restore(file: string, options: RestoreOptions): Promise<void> {
   showProgress(`reading ${file}`);
@@ -79,26 +77,18 @@ async function write(
   recordOperation(opened, [{ event: 'store.restored', outcome: 'success', reason: 'restore', target }]);
 }
 
-/** A store with part of an interrupted restore may be overwritten. @throws CommandFailed */
+/** A store with part of an interrupted restore may be overwritten. */
 async function refuseUnlessEmpty(store: Store): Promise<void> {
   if (!(await store.maintenance.isRestoring()) && (await store.directory.listCustomers()).length > 0)
     throw new CommandFailed('the store is not empty; restore into an empty store');
 }
 
-/**
- * Returns the audit log that servers with this configuration write on this machine; null if the
- * file does not exist.
- */
+/** Returns the audit log that servers with this configuration write on this machine. */
 function ownAuditLog(to: string | null): string | null {
   return to !== null && to !== 'stdout' && existsSync(to) ? to : null;
 }
 
-/**
- * Leaves out what ended since the backup.
- *
- * @param revoked digests of legacy keys that are revoked in the store
- * @returns the records to write, and lines that report what was left out
- */
+/** @param revoked digests of legacy keys that are revoked in the store */
 function withoutEnded(
   records: readonly StoreRecord[],
   revoked: ReadonlySet<string>,
@@ -142,7 +132,6 @@ function stay(count: number, what: string): string {
   return `${counted(count, what)} ${count === 1 ? 'stays' : 'stay'}`;
 }
 
-/** Reports the age of the backup and how many credentials become valid with it. */
 function describeRestored(records: readonly StoreRecord[], createdAt: string | null, now: EpochMs): string {
   const tokens = records.filter((record) => record.kind === 'token' && !isExpired(record.value, now)).length;
   const sessions = records.filter((record) => record.kind === 'session' && record.value.endsAt > now).length;
@@ -160,7 +149,6 @@ async function confirm(): Promise<void> {
   if (!/^y(es)?$/i.test(answer.trim())) throw new CommandFailed('not restored; nothing was changed');
 }
 
-/** Checks that all sealed values can be opened. @throws CommandFailed before anything is written */
 function requireSealingKey(
   records: readonly StoreRecord[],
   { sealer }: OpenedStore,
@@ -193,7 +181,6 @@ function withExpiry(record: TokenRecord, at: EpochMs | undefined): TokenRecord {
   return { ...record, value: { ...record.value, expiresAt: at } };
 }
 
-/** Keeps a token suspended that was suspended since the backup. */
 function withSuspension(record: TokenRecord, isSuspended: boolean): TokenRecord {
   if (!isSuspended) return record;
   return {
@@ -202,7 +189,6 @@ function withSuspension(record: TokenRecord, isSuspended: boolean): TokenRecord 
   };
 }
 
-/** Ids of tokens and sessions that ended according to audit logs. */
 export interface Ended {
   readonly tokens: ReadonlySet<string>;
   readonly sessions: ReadonlySet<string>;
@@ -210,11 +196,9 @@ export interface Ended {
   readonly expiries: ReadonlyMap<string, EpochMs>;
   /** Ids of tokens that were suspended and not resumed since. */
   readonly suspended: ReadonlySet<string>;
-  /** Number of logs whose last line is cut off. */
   readonly unreadable: number;
 }
 
-/** Events that end or limit a token or session. */
 const ENDS: ReadonlySet<string> = new Set([
   'token.revoked',
   'token.rotated',
@@ -234,16 +218,10 @@ interface Entry {
 }
 
 /**
- * Reads which tokens were revoked or suspended and which sessions ended.
+ * An entry with an unknown outcome counts, because the change may have happened. A line that cannot
+ * be read may report a revocation, so only a last one that is cut off is accepted; it is counted.
  *
- * An entry with an unknown outcome counts, because the change may have happened. A server log with
- * audit entries among other lines is accepted. A line that cannot be read may report a revocation,
- * so only a last one that is cut off is accepted; it is counted.
- *
- * @param files logs; `-` is standard input
- * @param own the configured log, which has no entries before the first change; null if there is
- *   none
- * @throws CommandFailed when a file or one of its lines cannot be read, or has no audit entries
+ * @param own the configured log, which may have no entries yet
  */
 async function readEnded(files: Iterable<string>, own: string | null): Promise<Ended> {
   const trail = new Trail();
@@ -277,7 +255,6 @@ async function readLog(file: string, trail: Trail, mayBeEmpty: boolean): Promise
 
 const REMEDY = 'pass the log as Latchkey wrote it';
 
-/** Adds to the error of a log that cannot be read that nothing was changed. */
 async function* unchanged<T>(lines: AsyncIterable<T>): AsyncGenerator<T> {
   try {
     yield* lines;

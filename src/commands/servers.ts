@@ -11,11 +11,6 @@ import { withStore } from './with-store.js';
 const TIMEOUT_MS = 3_000;
 const MAX_BODY = 16 * 1024 * 1024;
 
-/**
- * Returns the URL of the admin port of the server that runs with a configuration.
- *
- * @throws CommandFailed when the server chooses a free port
- */
 export function adminUrl(configFile: string): string {
   const { host, port } = loadConfig(configFile).config.admin;
   if (port === 0)
@@ -25,7 +20,6 @@ export function adminUrl(configFile: string): string {
   return `http://${host.includes(':') ? `[${host}]` : host}:${port}`;
 }
 
-/** Sends a GET request to the admin port. @throws CommandFailed when it does not answer */
 async function requestAdmin(url: string): Promise<{ status: number; text: string }> {
   try {
     return await fetchLimited(url, { timeout: TIMEOUT_MS, maxBody: MAX_BODY, direct: true });
@@ -35,7 +29,6 @@ async function requestAdmin(url: string): Promise<{ status: number; text: string
   }
 }
 
-/** Checks that the server with this configuration is ready. @throws CommandFailed when it is not */
 export async function healthcheck(options: { config: string }): Promise<void> {
   const { status, text } = await requestAdmin(`${adminUrl(options.config)}/readyz`);
   if (status !== 200) throw new CommandFailed(`not ready: ${text}`);
@@ -50,15 +43,10 @@ interface ListedSidecar {
   readonly started_at: string;
   /** Age of the oldest heartbeat among its processes. */
   readonly heartbeat_age_ms: number;
-  /**
-   * Longest time since one of its processes was known to receive change notifications.
-   *
-   * Its data may be this stale. 0 with the embedded store, which each request reads.
-   */
+  /** Time since a process was last known to receive changes; 0 with the embedded store. */
   readonly lag_ms: number;
 }
 
-/** Lists the live sidecars, and warns when they run different configurations. */
 export async function listFleet(options: ReportOptions): Promise<void> {
   await withStore(loadConfig(options.config), async ({ store }) => {
     const sidecars = sidecarsOf(await store.fleet.list());
@@ -102,7 +90,6 @@ function describe(members: readonly LiveMember[]): ListedSidecar {
 }
 
 export interface PolicyShadowOptions extends ReportOptions {
-  /** Origin of the admin port; absent: the one in the configuration. */
   readonly admin?: string;
 }
 
@@ -112,11 +99,6 @@ type ShadowReport =
 
 type Difference = ReturnType<typeof describeDifferences>['casualties'][number];
 
-/**
- * Prints what the shadow policy of a running server would decide differently.
- *
- * @throws CommandFailed when the server has no shadow policy
- */
 export async function policyShadow(options: PolicyShadowOptions): Promise<void> {
   const url = `${options.admin ?? adminUrl(options.config)}/-/shadow`;
   const { status, text } = await requestAdmin(url);

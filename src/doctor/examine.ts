@@ -48,15 +48,12 @@ export const CHECKS: readonly Check[] = [
   clock,
 ];
 
-/** Maximum duration of a run, in milliseconds. */
 const MAX_MS = 120_000;
-/** Maximum number of concurrent requests. */
 const CONCURRENCY = 4;
 
 /** The result of a check, worst first. */
 export type Result = Severity | 'unknown' | 'ok';
 
-/** The result of a run, in the form of `latchkey doctor --json`. */
 export interface Report {
   readonly version: string;
   readonly url: string;
@@ -72,16 +69,13 @@ export interface Report {
     /** What was examined, what was found, or why the check could not tell. */
     readonly summary: string;
   }[];
-  /** Why a part of the run was skipped. */
   readonly notes: readonly string[];
 }
 
-/** Thrown when the deployment does not respond at all. */
 class Unreachable extends Error {
   readonly code = 'UNREACHABLE';
 }
 
-/** Examines a deployment from outside. @throws Unreachable */
 export async function examine(
   settings: DoctorOptions,
   onCheck: (title: string) => void = () => undefined,
@@ -117,7 +111,6 @@ export async function examine(
   };
 }
 
-/** Merges findings that report the same of several paths. */
 function joined(findings: readonly Finding[]): Finding[] {
   const bySummary = new Map<string, Finding>();
   for (const finding of findings) {
@@ -149,7 +142,6 @@ async function outcomeOf(check: Check, run: Run): Promise<Outcome> {
   }
 }
 
-/** One run against a deployment: counts its requests, and records its responses. */
 class Run implements Deployment {
   readonly options: DoctorOptions;
   readonly to: Destination;
@@ -186,7 +178,6 @@ class Run implements Deployment {
     });
   }
 
-  /** Requests every path once without alterations. @throws Unreachable */
   async begin(): Promise<void> {
     const { url, paths, publicPaths, key, keyHeader } = this.options;
     const { status, fault } = await this.send({ target: this.unknownPath });
@@ -210,7 +201,6 @@ class Run implements Deployment {
   }
 }
 
-/** Returns why a token must not be sent to a destination; empty when it may. */
 async function reasonForDistrust(to: Destination, ca: string | undefined): Promise<string> {
   if (!to.isTls) return '';
   const more = { minVersion: 'TLSv1.2', ...(ca === undefined ? {} : { ca }) } as const;

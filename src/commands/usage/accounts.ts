@@ -246,7 +246,6 @@ Regular rotation does not need this.`,
   return store;
 }
 
-/** Returns a function that adds subcommands with `--config` and `--json`. */
 function adderTo(parent: Command) {
   return (name: string, description: string) =>
     parent.command(name).description(description).addOption(configOption()).addOption(jsonOption());
