@@ -23,10 +23,7 @@ export interface LoggedRequest {
   readonly method: string | null;
   /** As sent, without the query. It may be truncated or masked: see {@link whyNotReplayable}. */
   readonly path: string | null;
-  /** Names of the query parameters; their values are never logged. */
-  readonly query: readonly string[] | null;
   readonly host: string | null;
-  readonly client: string | null;
   readonly outcome: string;
   readonly decision: 'allowed' | 'refused' | null;
   readonly configHash: string | null;
@@ -44,16 +41,13 @@ export function readLogLine(line: string): LoggedRequest | 'other' | 'unreadable
   const outcome = text('outcome');
   if (requestId === null || outcome === null) return 'unreadable';
   const decision = text('decision');
-  const query = text('query');
   const time = Date.parse(text('time') ?? '');
   return {
     requestId,
     time: Number.isNaN(time) ? null : time,
     method: text('method'),
     path: text('path'),
-    query: query === null ? null : query.split('&'),
     host: text('host'),
-    client: text('client'),
     outcome,
     decision: decision === 'allowed' || decision === 'refused' ? decision : null,
     configHash: text('config_hash'),
@@ -81,10 +75,6 @@ interface NumberedLine {
   readonly number: number;
   /** Whether the log ends within the line, as after a crash. */
   readonly isLast: boolean;
-}
-
-export async function* logLines(file: string, onBytes?: (bytes: number) => void): AsyncGenerator<string> {
-  for await (const { text } of numberedLines(file, onBytes)) if (text !== '') yield text;
 }
 
 /** Streams the lines of a log file (`-`: standard input). A longer one than the maximum is cut. */

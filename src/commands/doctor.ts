@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs';
+import type { DoctorOptions } from '../doctor/check.js';
 import { CHECKS, examine, type Report, type Result } from '../doctor/examine.js';
 import { counted, printable } from '../util/text.js';
 import { describeSystemError } from '../util/system-error.js';
@@ -8,18 +9,14 @@ import { readSecret } from './terminal/password.js';
 
 const KEY_VARIABLE = 'LATCHKEY_DOCTOR_KEY';
 
-export interface DoctorCommandOptions {
-  readonly url: URL;
-  readonly upstream?: URL;
-  readonly admin?: URL;
-  readonly decision?: URL;
-  readonly plain?: URL;
+type Addresses = Pick<DoctorOptions, 'url' | 'upstream' | 'admin' | 'decision' | 'plain' | 'keyHeader'>;
+
+export interface DoctorCommandOptions extends Addresses {
   readonly check?: readonly string[];
   readonly path?: readonly string[];
   readonly public?: readonly string[];
   readonly identityHeader?: readonly string[];
   readonly keyFile?: string;
-  readonly keyHeader: string;
   readonly ca?: string;
   readonly json?: true;
 }

@@ -38,17 +38,6 @@ export interface MintOptions extends NamedBy {
   readonly json?: true;
 }
 
-interface Settings {
-  readonly issuer: string | null;
-  readonly audience: string | null;
-  readonly header: string;
-  readonly names: IdentityNames;
-  readonly sessionScope: string;
-  /** Role of a user that no directory file declares; null when such a user needs `--role`. */
-  readonly role: string | null;
-  readonly users: readonly Pick<User, 'id' | 'customerId' | 'login' | 'role'>[];
-}
-
 const DEV = 'dev';
 const DEFAULT_CONFIG = 'latchkey.yaml';
 /** Longest lifetime that verifiers accept. */
@@ -89,12 +78,15 @@ function checkRequest({ method, path, requestId }: MintOptions): void {
     throw new WrongUsage('mint --request-id: expected visible ASCII characters without spaces');
 }
 
-function readSettings({ config: given, issuer, audience }: MintOptions): Settings {
+type Settings = ReturnType<typeof readSettings>;
+
+function readSettings({ config: given, issuer, audience }: MintOptions) {
   const file = given ?? (existsSync(DEFAULT_CONFIG) ? DEFAULT_CONFIG : undefined);
   if (file === undefined) {
     const names = identityPreset('latchkey').headers as IdentityNames;
     const header = 'X-Auth-Assertion';
-    return { issuer: issuer ?? DEV, audience: audience ?? DEV, header, names, sessionScope: 'global', role: 'user', users: [] };
+    const known = { issuer: issuer ?? DEV, audience: audience ?? DEV };
+    return { ...known, header, names, sessionScope: 'global', role: 'user', users: [] as KnownUser[] };
   }
   const { config, lines } = loadConfig(file);
   const { assertion, headers } = config.identity;
@@ -104,13 +96,16 @@ function readSettings({ config: given, issuer, audience }: MintOptions): Setting
     audience: audience ?? assertion.audience,
     header: assertion.header,
     names: headers,
+    // A user that no directory file declares needs --role.
     role: null,
     sessionScope: compilePolicy(config, lines).policy.sessionScope,
     users: directory === null ? [] : usersOf(loadDirectory(directory, process.env, directoryRules(config))),
   };
 } // prettier-ignore
 
-function usersOf({ users }: ReturnType<typeof loadDirectory>): Settings['users'] {
+type KnownUser = Pick<User, 'id' | 'customerId' | 'login' | 'role'>;
+
+function usersOf({ users }: ReturnType<typeof loadDirectory>): KnownUser[] {
   return users.map(({ id, customer_id: customerId, login, role }) => ({ id, customerId, login, role }));
 }
 

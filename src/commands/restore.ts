@@ -92,7 +92,7 @@ function ownAuditLog(to: string | null): string | null {
 function withoutEnded(
   records: readonly StoreRecord[],
   revoked: ReadonlySet<string>,
-  { tokens, sessions, expiries, suspended, unreadable }: Ended,
+  { tokens, sessions, expiries, suspended, unreadable }: Trail,
 ): { wanted: StoreRecord[]; skipped: string } {
   const wanted: StoreRecord[] = [];
   const counts = { keys: 0, tokens: 0, sessions: 0, suspended: 0 };
@@ -189,16 +189,6 @@ function withSuspension(record: TokenRecord, isSuspended: boolean): TokenRecord 
   };
 }
 
-export interface Ended {
-  readonly tokens: ReadonlySet<string>;
-  readonly sessions: ReadonlySet<string>;
-  /** Earliest expiry of each rotated token, by token id. */
-  readonly expiries: ReadonlyMap<string, EpochMs>;
-  /** Ids of tokens that were suspended and not resumed since. */
-  readonly suspended: ReadonlySet<string>;
-  readonly unreadable: number;
-}
-
 const ENDS: ReadonlySet<string> = new Set([
   'token.revoked',
   'token.rotated',
@@ -223,9 +213,13 @@ interface Entry {
  *
  * @param own the configured log, which may have no entries yet
  */
-async function readEnded(files: Iterable<string>, own: string | null): Promise<Ended> {
+async function readEnded(files: Iterable<string>, own: string | null): Promise<Trail> {
   const trail = new Trail();
-  for (const file of files) await readLog(file, trail, file === own);
+  try {
+    for (const file of files) await readLog(file, trail, file === own);
+  } catch (error) {
+    throw error instanceof CommandFailed ? new CommandFailed(`${error.message}; nothing was changed`) : error;
+  }
   return trail;
 }
 
@@ -233,7 +227,7 @@ async function readLog(file: string, trail: Trail, mayBeEmpty: boolean): Promise
   const name = file === '-' ? 'standard input' : file;
   let entries = 0;
   let isEmpty = true;
-  for await (const { text, number, isLast } of unchanged(numberedLines(file))) {
+  for await (const { text, number, isLast } of numberedLines(file)) {
     if (text.trim() === '') continue;
     isEmpty = false;
     const members = membersOf(text);
@@ -245,25 +239,18 @@ async function readLog(file: string, trail: Trail, mayBeEmpty: boolean): Promise
     }
     if (!isLast)
       throw new CommandFailed(
-        `${name}:${number}: the line cannot be read, and may report a revocation; ${REMEDY}, or remove the line if it reports none; nothing was changed`,
+        `${name}:${number}: the line cannot be read, and may report a revocation; ${REMEDY}, or remove the line if it reports none`,
       );
     trail.unreadable += 1;
   }
   if (entries === 0 && !(isEmpty && mayBeEmpty))
-    throw new CommandFailed(`${name} has no audit entries; ${REMEDY}; nothing was changed`);
+    throw new CommandFailed(`${name} has no audit entries; ${REMEDY}`);
 }
 
 const REMEDY = 'pass the log as Latchkey wrote it';
 
-async function* unchanged<T>(lines: AsyncIterable<T>): AsyncGenerator<T> {
-  try {
-    yield* lines;
-  } catch (error) {
-    throw error instanceof CommandFailed ? new CommandFailed(`${error.message}; nothing was changed`) : error;
-  }
-}
-
-class Trail implements Ended {
+/** What ended according to audit logs. */
+class Trail {
   readonly tokens = new Set<string>();
   readonly sessions = new Set<string>();
   readonly expiries = new Map<string, EpochMs>();

@@ -34,19 +34,6 @@ export async function healthcheck(options: { config: string }): Promise<void> {
   if (status !== 200) throw new CommandFailed(`not ready: ${text}`);
 }
 
-interface ListedSidecar {
-  readonly name: string;
-  readonly version: string;
-  /** Hashes of its processes, joined by `+`; more than one during a reload. */
-  readonly config_hash: string;
-  readonly workers: number;
-  readonly started_at: string;
-  /** Age of the oldest heartbeat among its processes. */
-  readonly heartbeat_age_ms: number;
-  /** Time since a process was last known to receive changes; 0 with the embedded store. */
-  readonly lag_ms: number;
-}
-
 export async function listFleet(options: ReportOptions): Promise<void> {
   await withStore(loadConfig(options.config), async ({ store }) => {
     const sidecars = sidecarsOf(await store.fleet.list());
@@ -68,23 +55,25 @@ export async function listFleet(options: ReportOptions): Promise<void> {
   });
 }
 
-function sidecarsOf(members: readonly LiveMember[]): ListedSidecar[] {
+function sidecarsOf(members: readonly LiveMember[]) {
   const ids = [...new Set(members.map(({ sidecar }) => sidecar))];
   return ids
     .map((id) => describe(members.filter(({ sidecar }) => sidecar === id)))
     .toSorted((a, b) => (a.name < b.name ? -1 : a.name > b.name ? 1 : 0));
 }
 
-function describe(members: readonly LiveMember[]): ListedSidecar {
+function describe(members: readonly LiveMember[]) {
   const [first] = members as [LiveMember];
   const hashes = new Set(members.map(({ configHash }) => configHash));
   return {
     name: first.name,
     version: first.version,
+    // More than one during a reload.
     config_hash: [...hashes].toSorted().join('+'),
     workers: members.length,
     started_at: formatTime(first.startedAt),
     heartbeat_age_ms: Math.max(...members.map(({ age }) => age)),
+    // 0 with the embedded store, which each request reads.
     lag_ms: Math.max(...members.map(({ linkAge }) => linkAge ?? 0)),
   };
 }

@@ -10,6 +10,7 @@ import {
   type TLSSocket,
 } from 'node:tls';
 import type { EpochMs } from '../util/time.js';
+import { kindOfAddress } from '../net/pinned-lookup.js';
 import { bytesOfAddress, hostOf, portOf } from '../util/addresses.js';
 
 export type Field = readonly [name: string, value: string];
@@ -113,10 +114,7 @@ export function isLoopback(address: string): boolean {
 }
 
 export function isPrivateAddress(address: string): boolean {
-  const [a = 0, b = 0, ...rest] = bytesOfAddress(address);
-  if (isLoopback(address)) return true;
-  if (rest.length === 2) return a === 10 || (a === 172 && b >= 16 && b < 32) || (a === 192 && b === 168);
-  return (a & 0xfe) === 0xfc || (a === 0xfe && (b & 0xc0) === 0x80);
+  return kindOfAddress(address) === 'private';
 }
 
 /** @param agent the name of this program */

@@ -54,32 +54,13 @@ const CONCURRENCY = 4;
 /** The result of a check, worst first. */
 export type Result = Severity | 'unknown' | 'ok';
 
-export interface Report {
-  readonly version: string;
-  readonly url: string;
-  readonly started_at: string;
-  readonly duration_ms: number;
-  readonly requests: number;
-  readonly result: Result;
-  readonly findings: readonly (Finding & { readonly check: string; readonly remedy: string })[];
-  readonly checks: readonly {
-    readonly check: string;
-    readonly title: string;
-    readonly result: Result;
-    /** What was examined, what was found, or why the check could not tell. */
-    readonly summary: string;
-  }[];
-  readonly notes: readonly string[];
-}
+export type Report = Awaited<ReturnType<typeof examine>>;
 
 class Unreachable extends Error {
   readonly code = 'UNREACHABLE';
 }
 
-export async function examine(
-  settings: DoctorOptions,
-  onCheck: (title: string) => void = () => undefined,
-): Promise<Report> {
+export async function examine(settings: DoctorOptions, onCheck: (title: string) => void = () => undefined) {
   const startedAt = Date.now();
   const run = new Run(settings);
   await run.begin();
