@@ -12,7 +12,7 @@ const CUT = 512;
 /** The sender of a request as its log entry names it. The log has no roles, scopes or services. */
 export type LoggedCaller = { readonly userId: string; readonly customerId: string } & (
   | { readonly credential: 'token' | 'legacy_key'; readonly tokenId: string }
-  | { readonly credential: 'session'; readonly sessionId: string }
+  | { readonly credential: 'session' }
   | { readonly credential: 'jwt'; readonly issuer: string; readonly subject: string }
 );
 
@@ -147,7 +147,7 @@ function callerOf(members: Record<string, unknown>): LoggedCaller | null {
     case 'legacy_key':
       return { ...who, credential, tokenId: text('token_id') ?? '' };
     case 'session':
-      return { ...who, credential, sessionId: text('session_id') ?? '' };
+      return { ...who, credential };
     case 'jwt':
       return { ...who, credential, issuer: text('issuer') ?? '', subject: text('subject') ?? '' };
     default:

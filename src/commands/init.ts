@@ -1,4 +1,4 @@
-import { lstat, open, rm } from 'node:fs/promises';
+import { lstat, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { localHasher } from '../accounts/hasher.js';
 import { Passwords } from '../accounts/passwords.js';
@@ -81,17 +81,11 @@ async function refuseExisting(path: string): Promise<void> {
 
 /** Writes a whole file or none. Fails if the file exists by now. */
 async function writeNew(path: string, text: string): Promise<void> {
-  const handle = await open(path, 'wx', 0o600);
-  try {
-    await handle.writeFile(text);
-    await handle.sync();
-  } catch (error) {
+  await writeFile(path, text, { flag: 'wx', mode: 0o600, flush: true }).catch(async (error: unknown) => {
     // A full disk leaves a part, and the next call would refuse to overwrite it.
-    await rm(path, { force: true });
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') await rm(path, { force: true });
     throw error;
-  } finally {
-    await handle.close();
-  }
+  });
 }
 
 export async function hashPassword(options: { passwordFile?: string }): Promise<void> {

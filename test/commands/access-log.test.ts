@@ -42,7 +42,7 @@ t.test('reads an entry, with each kind of caller', async (t) => {
     customerId: 'C1',
   });
   t.match(of({ credential: 'legacy_key', token_id: 'T' }), { credential: 'legacy_key', tokenId: 'T' });
-  t.match(of({ credential: 'session', session_id: 'S' }), { credential: 'session', sessionId: 'S' });
+  t.match(of({ credential: 'session', session_id: 'S' }), { credential: 'session' });
   t.match(of({ credential: 'jwt', issuer: 'ci', subject: 'job' }), { credential: 'jwt', issuer: 'ci' });
   t.equal(of({ credential: 'other' }), null);
 });
