@@ -11,16 +11,12 @@ import { CommandFailed } from './terminal/output.js';
 const FORMAT = 'latchkey-backup';
 const VERSION = 1;
 const LINE_FEED = 0x0a;
-/** Lines are buffered up to this many characters before they are written. */
 const CHUNK = 64 * 1024;
-/** Maximum number of characters of a temporary name that are those of the file. */
 const MAX_START = 40;
 
 /**
- * Writes records to a file (mode 0600) and returns their number.
- *
- * The file has a header line, one JSON line per record, and a final line with their count and
- * digest. It appears only once it is complete, on disk, and has been read back.
+ * Writes records to a file (mode 0600): a header line, a JSON line per record, and a final line
+ * with count and digest. It appears only once it is complete, on disk, and has been read back.
  */
 export async function writeBackup(
   file: string,
@@ -110,7 +106,6 @@ function isFile(path: string): boolean | undefined {
 }
 
 interface Backup {
-  /** When the backup was started, from its header; null when the header has no valid time. */
   readonly createdAt: string | null;
   readonly records: StoreRecord[];
 }
@@ -149,7 +144,6 @@ function isBroken(error: unknown): error is Error {
   return error instanceof BrokenBackup || error instanceof RecordsInvalid;
 }
 
-/** @throws BrokenBackup or RecordsInvalid, at the latest at its end */
 async function* checkedRecords(file: string, onHead?: (head: Head) => void): AsyncGenerator<StoreRecord> {
   const check = new RecordCheck();
   for await (const record of recordsIn(file, onHead)) yield check.add(record);
@@ -190,10 +184,7 @@ function refuseForeign({ format, version }: Head): void {
   if (version !== VERSION) throw new BrokenBackup(`has version ${String(version)}, known: ${VERSION}`);
 }
 
-/**
- * Yields the lines of a file as bytes. Only a line feed ends one: a name may contain any other
- * separator.
- */
+/** Only a line feed ends a line: a name may contain any other separator. */
 async function* linesOf(file: string): AsyncGenerator<Buffer> {
   const parts: Buffer[] = [];
   try {

@@ -29,7 +29,6 @@ export interface CheckOptions {
   readonly online?: boolean;
 }
 
-/** Prints every fault of a configuration, its directory and its policy; returns the exit code. */
 export async function check(options: CheckOptions): Promise<number> {
   try {
     const loaded = loadConfigToServe(options.config);
@@ -64,10 +63,7 @@ export async function check(options: CheckOptions): Promise<number> {
   }
 }
 
-/**
- * Returns warnings for users and tokens of the directory file whose role or scope the shadow policy
- * lacks.
- */
+/** Returns warnings for users and tokens whose role or scope the shadow policy lacks. */
 function usersWithoutRole(loaded: LoadedConfig): string[] {
   const promoted = withShadow(loaded);
   const { file } = loaded.config.directory;
@@ -115,11 +111,7 @@ async function isOnline(loaded: LoadedConfig): Promise<boolean> {
   return results.every(({ fault }) => fault === null);
 }
 
-/**
- * Checks a table of expected decisions; returns its length.
- *
- * @throws ConfigError with all mismatches
- */
+/** Checks a table of expected decisions. @throws ConfigError with all mismatches */
 export async function checkExpectations(loaded: LoadedConfig, file: string): Promise<number> {
   const { requests, fault } = loadExpectations(file, loaded.config);
   const simulator = new Simulator(loaded, null);

@@ -30,7 +30,6 @@ interface DemoUser {
   readonly role: string;
 }
 
-/** Serves with demo users and prints curl commands to try. */
 export async function demo(options: DemoOptions): Promise<void> {
   const { startServer } = await import('./start-server.js');
   const data = resolve(options.data);
@@ -51,7 +50,6 @@ export async function demo(options: DemoOptions): Promise<void> {
   await startServer({ loaded, env, welcome: (url, admin) => welcome({ url, admin, ...shown }) });
 }
 
-/** What the text for people names. */
 interface Started {
   readonly url: string;
   readonly admin: string;
@@ -161,7 +159,6 @@ function formParameter(name: string, value: string): string {
 
 const OTHERS = 0o077;
 
-/** Creates a folder (mode 0700), or accepts one that only this user can read and change. */
 function needPrivateFolder(folder: string): void {
   try {
     makeFolder(folder, 0o700);
@@ -186,7 +183,6 @@ function refuseForeign(path: string, { uid, mode }: Stats): void {
 /** Maximum length of the echoed body, in characters; the rest is left out. */
 const MAX_SHOWN = 64 * 1024;
 
-/** Starts an upstream on loopback that echoes each request as `{method, path, headers, body}`. */
 async function startEcho(): Promise<string> {
   const server = createServer((req, res) => {
     let body = '';

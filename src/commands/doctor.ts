@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs';
+import type { DoctorOptions } from '../doctor/check.js';
 import { CHECKS, examine, type Report, type Result } from '../doctor/examine.js';
 import { counted, printable } from '../util/text.js';
 import { describeSystemError } from '../util/system-error.js';
@@ -8,25 +9,20 @@ import { readSecret } from './terminal/password.js';
 
 const KEY_VARIABLE = 'LATCHKEY_DOCTOR_KEY';
 
-export interface DoctorCommandOptions {
-  readonly url: URL;
-  readonly upstream?: URL;
-  readonly admin?: URL;
-  readonly decision?: URL;
-  readonly plain?: URL;
+type Addresses = Pick<DoctorOptions, 'url' | 'upstream' | 'admin' | 'decision' | 'plain' | 'keyHeader'>;
+
+export interface DoctorCommandOptions extends Addresses {
   readonly check?: readonly string[];
   readonly path?: readonly string[];
   readonly public?: readonly string[];
   readonly identityHeader?: readonly string[];
   readonly keyFile?: string;
-  readonly keyHeader: string;
   readonly ca?: string;
   readonly json?: true;
 }
 
 const MAX_REQUESTS = 10_000;
 
-/** Examines a deployment, prints the findings, and returns the exit code. */
 export async function doctor(options: DoctorCommandOptions): Promise<number> {
   const publicPaths = [...new Set(options.public)];
   const key = keyOf(options);
@@ -75,7 +71,6 @@ const WORDS: Readonly<Record<Result, string>> = {
   ok: 'ok',
 };
 
-/** Renders a table of the checks, then each finding with its evidence and remedy. */
 async function render({ url, checks, findings, notes, requests, duration_ms: ms }: Report): Promise<string> {
   const rows = checks.map(({ result, check, summary }) => [WORDS[result], check, summary]);
   const details = findings.map(({ severity, check, summary, evidence, remedy }) =>

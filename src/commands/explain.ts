@@ -32,7 +32,6 @@ export interface ExplainOptions extends NamedBy {
   readonly json?: true;
 }
 
-/** Prints what the server would do with a request, and every rule that contributes to it. */
 export async function runExplain(options: ExplainOptions): Promise<void> {
   checkUsage(options);
   const loaded = loadConfig(options.config);
@@ -123,7 +122,6 @@ async function tokenWithOwner({ tokens, directory }: Store, id: string): Promise
   return { token: found.token, owner };
 }
 
-/** Returns the properties that a token is checked by now, with the limits of the configuration. */
 function tokenFacts({ config }: LoadedConfig, { token, owner }: TokenWithOwner, now: EpochMs) {
   const { rate, addresses } = config.tokens.limits;
   return {
@@ -166,7 +164,6 @@ function optionalRow(label: string, text: string | null | undefined): Row[] {
   return text == null ? [] : [[label, text]];
 }
 
-/** Renders an explanation as text: one line per step, with the rule behind it. */
 function renderExplanation(explanation: Explanation): string {
   const { method, target, checks, verdict, note, identity } = explanation;
   const steps: Row[] = [
@@ -194,12 +191,10 @@ function lineOf([label, text, position = '']: Row): string {
   return `  ${label.padEnd(LABEL_WIDTH)}${line}`.trimEnd();
 }
 
-/** Joins lines, with unprintable characters escaped and tokens masked. */
 function shown(lines: readonly string[]): string {
   return `${lines.map((line) => printable(maskTokens(line))).join('\n')}\n`;
 }
 
-/** Returns the path, the route, and the routes that nearly matched. */
 function routeRows({ target, path, route, near_misses: misses, action, verdict }: Explanation): Row[] {
   const sent = target.split('?', 1)[0] ?? '';
   const rows: Row[] = path === null ? [] : [['target', path, path === sent ? 'unchanged' : `sent as ${sent}`]];
@@ -228,7 +223,6 @@ function actionless(auth: string): string {
   return auth === 'deny' ? 'none: the route refuses every request' : 'none';
 }
 
-/** Returns the issuer's subject that matches the JWT, and why the subjects before it do not. */
 function jwtRows({ jwt }: Explanation): Row[] {
   if (jwt === undefined) return [];
   const rows: Row[] = [['jwt', jwt.issuer === null ? 'of no configured issuer' : `of the issuer ${jwt.issuer}`]];

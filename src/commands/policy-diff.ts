@@ -19,7 +19,6 @@ export interface PolicyDiffOptions {
   readonly json?: true;
 }
 
-/** Compares two configurations and prints the differences; returns the exit code. */
 export async function policyDiff(options: PolicyDiffOptions): Promise<number> {
   const running = loadConfig(options.config);
   const candidate = loadCandidate(options.against, running);
@@ -67,7 +66,6 @@ interface PolicyDiffReport extends PolicyDiff {
   readonly config: string;
   readonly against: string;
   readonly result: Result;
-  /** Keys that differ but are not compared, and that no `--allow` names. */
   readonly not_compared: readonly string[];
   readonly requests?: ReplayReport;
 }
@@ -75,10 +73,7 @@ interface PolicyDiffReport extends PolicyDiff {
 /** Maximum number of rows shown per table; `--json` shows all. */
 const MAX_ROWS = 50;
 
-/**
- * Renders a comparison as text. Newly allowed requests come first, because nobody would complain
- * about them.
- */
+/** Newly allowed requests come first, because nobody would complain about them. */
 async function renderPolicyDiff(report: PolicyDiffReport): Promise<string> {
   const { newly_allowed: allowed, newly_refused: refused, requests } = report;
   const parts = [
@@ -175,7 +170,6 @@ function rowOf({ examples, config, against, host }: ChangedRoute): string[] {
   ];
 } // prettier-ignore
 
-/** Maximum number of methods in a row. */
 const MAX_METHODS = 8;
 
 function shownMethods(methods: readonly string[]): string {
@@ -245,7 +239,6 @@ function indented(table: string): string {
   return table.replace(/^(?=.)/gm, '    ');
 }
 
-/** Returns a file's path relative to the working directory if the file is in it. */
 function shownFile(file: string): string {
   const near = relative(process.cwd(), file);
   return near.startsWith('..') || near === '' ? file : near;

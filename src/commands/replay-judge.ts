@@ -29,22 +29,18 @@ const REPEATABLE: ReadonlySet<string> = new Set([
   'scope', 'service_limited', 'service', 'role', 'other_customer', 'wrong_credential_kind', 'not_found', 'unauthenticated', 'token_expired',
 ]); // prettier-ignore
 
-/** A possible form of a logged request, and the verdicts of both sides on it. */
 interface PossibleDecision {
   readonly variant: Variant;
   readonly matches: Matches;
-  /** null when the sender is unknown. */
   readonly caller: KnownCaller | null;
   readonly sender: Sender;
   readonly verdicts: readonly [Verdict, Verdict];
 }
 
 /**
- * Replays a logged request on both sides.
- *
  * What the log lacks (the service in a header or the query, the owner of a record, the host) is
- * tried in every variant that agrees with the logged decision. If their results differ, the request
- * counts as undecided.
+ * tried in every variant that agrees with the logged decision. If their results differ, it is
+ * undecided.
  */
 export class Replayer {
   readonly #compared: ComparedPolicies;
@@ -139,20 +135,16 @@ function agrees({ refusal }: Verdict, { decision, outcome }: LoggedRequest): boo
   );
 }
 
-/** The sender of a logged request, with the current role, scopes and services. */
 export interface KnownCaller {
   readonly subject: Subject;
   readonly login: string | null;
   readonly tokenName: string | null;
 }
 
-/** The possible senders of a request, or why the sender's permissions are unknown. */
 type FoundCaller = readonly KnownCaller[] | { readonly unknown: string };
 
-/** Maximum number of cached callers; a full cache is cleared. */
 const MAX_KNOWN = 100_000;
 
-/** Looks up what the log does not hold about callers. */
 export class Callers {
   readonly #store: Store | null;
   readonly #issuers: LoadedConfig['config']['jwt_issuers'];
@@ -207,13 +199,8 @@ export class Callers {
   }
 }
 
-/** Why the permissions of a JWT are unknown. */
 const UNKNOWN_CLAIMS = 'the role or scope depends on claims of the JWT, which are not in the log';
 
-/**
- * Returns the key that identifies a caller: a token, the user of a session, or the subject of a
- * JWT.
- */
 export function callerKey(caller: LoggedCaller): string {
   switch (caller.credential) {
     case 'session':

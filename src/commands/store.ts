@@ -19,7 +19,6 @@ import { recordChange, recordOperation, withStore } from './with-store.js';
 /** Highest mark of a store (`Maintenance`). */
 const MAX_MARK = 2 ** 47;
 
-/** Copies everything from one store to another, then compares both. */
 export async function copy(options: { from: string; to: string }): Promise<void> {
   await withStore(loadConfig(options.from), (from) =>
     withStore(
@@ -47,8 +46,7 @@ export async function copy(options: { from: string; to: string }): Promise<void>
 }
 
 /**
- * Refuses a target that is the source under another name or address: a copy that is interrupted and
- * repeated clears its target first.
+ * A copy that is interrupted and repeated clears its target first, which must not be the source.
  */
 async function refuseSame(from: Store, to: Store): Promise<void> {
   const mark = randomInt(1, MAX_MARK);
@@ -57,7 +55,7 @@ async function refuseSame(from: Store, to: Store): Promise<void> {
     throw new CommandFailed('--from and --to name the same store; nothing was changed');
 }
 
-/** Reads every record of a store, and checks all of them before any is written elsewhere. */
+/** Checks all records before any is written elsewhere. */
 async function readChecked(
   store: Store,
   reseal: (record: StoreRecord) => StoreRecord,
@@ -77,10 +75,7 @@ async function readChecked(
   return records;
 } // prettier-ignore
 
-/**
- * Refuses a target store with other records: a copy removes nothing, so the stores would stay
- * different.
- */
+/** A copy removes nothing, so other records in the target would keep the stores different. */
 async function refuseOthers(store: Store, records: readonly StoreRecord[]): Promise<void> {
   const keys = new Set(records.map(recordKey));
   const others: string[] = [];
@@ -92,10 +87,7 @@ async function refuseOthers(store: Store, records: readonly StoreRecord[]): Prom
     );
 }
 
-/**
- * Re-encrypts sealed values: each store has its own sealing key, and each sealing gives another
- * value.
- */
+/** Each store has its own sealing key. */
 function resealing(from: Sealer, to: Sealer): (record: StoreRecord) => StoreRecord {
   return (record) => {
     if (record.kind === 'signing_keys') {
@@ -124,7 +116,6 @@ export async function backup(file: string, options: { config: string }): Promise
   });
 }
 
-/** Removes one record that cannot be read. */
 export async function removeRecord(
   kind: RemovableKind,
   id: string,
@@ -150,19 +141,14 @@ export async function forgetSigningKeys(options: { config: string }): Promise<vo
   });
 }
 
-/** Number of records between two progress updates. */
 const STEP = 1_000;
 
-/** Removes what an interrupted restore or copy wrote. */
 export async function clearStore(store: Store): Promise<void> {
   showProgress('the last restore or copy was interrupted: starting over');
   await removeRecords(store);
 }
 
-/**
- * Returns the keys of records that differ or that only one side has. Additional revocations in the
- * store do not count.
- */
+/** Additional revocations in the store are no difference. */
 export async function differences(
   wanted: AsyncIterable<StoreRecord> | Iterable<StoreRecord>,
   store: Store,

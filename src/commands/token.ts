@@ -78,7 +78,6 @@ export async function list(options: UserOptions & { user?: string; customer?: st
   });
 }
 
-/** Returns the users whose tokens are listed: of a customer, one user, or one if of that customer. */
 async function ownersOf(
   directory: DirectoryStore,
   { user, customer, ...by }: NamedBy & { user?: string; customer?: string },
@@ -174,10 +173,8 @@ function checkLimits({ rate, address = [] }: CreateOptions): void {
     );
 }
 
-/** How to find out whether a token was created. */
 export const LISTED = '"latchkey token list" shows the token if it was created';
 
-/** Says that a token exists whose secret nobody has seen. */
 function lostSecret(id: string): string {
   return `token ${id} was created, but its secret is lost; revoke it with "latchkey token revoke ${id}"`;
 }
@@ -234,10 +231,8 @@ function furtherTokens(count: number): string {
   return `${count} ${count === 1 ? 'token' : 'tokens'} that came from rotations`;
 }
 
-/** Maximum number of times that the tokens of a user are listed and revoked. */
 const MAX_ATTEMPTS = 5;
 
-/** Thrown when a token to revoke does not exist, or not any more. */
 class TokensMissing extends CommandFailed {}
 
 /** Revokes every token of a user. One that ends in the meantime does not keep the others. */
@@ -258,7 +253,7 @@ export async function revokeAll(
   }
 }
 
-/** The revoked tokens of those given, and how many were revoked because they came from them by rotation. */
+/** `further` tokens were revoked because they came from these by rotation. */
 interface RevokedTokens {
   readonly revoked: readonly string[];
   readonly further: number;
@@ -314,7 +309,6 @@ function readOverlap(text: string | undefined): string | undefined {
 
 export type GenerateOptions = Omit<CreateOptions, 'config' | 'expiresIn' | 'login' | 'id'>;
 
-/** The option that sets each field of the entry. */
 const OPTIONS: Readonly<Record<string, string>> = {
   user_id: '--user',
   name: '--name',
@@ -325,10 +319,7 @@ const OPTIONS: Readonly<Record<string, string>> = {
   addresses: '--address',
 };
 
-/**
- * Generates a secret and the directory file entry that declares its token. Reads and writes no
- * file.
- */
+/** Prints a secret and the directory file entry that declares its token. Writes no file. */
 export function generate(options: GenerateOptions): void {
   const secret = newAccessToken();
   const entry = {

@@ -58,7 +58,6 @@ export async function setPassword(
   );
 }
 
-/** Refuses a user's logins, tokens and sessions until {@link unlock}. */
 export async function lock(name: string, options: UserOptions): Promise<void> {
   await change('locked', name, options, () => ({ locked: true, lockedBy: 'operator' }));
 }

@@ -10,30 +10,26 @@ import {
   type TLSSocket,
 } from 'node:tls';
 import type { EpochMs } from '../util/time.js';
+import { kindOfAddress } from '../net/pinned-lookup.js';
 import { bytesOfAddress, hostOf, portOf } from '../util/addresses.js';
 
-/** A header field, spelled as it is sent or was received. */
 export type Field = readonly [name: string, value: string];
 
 /** An HTTP/1.1 request. Only methods without side effects are available. */
 export interface Probe {
   readonly method?: 'GET' | 'OPTIONS';
   readonly target: string;
-  /** Value of `Host` instead of the URL's own. */
   readonly host?: string;
   readonly fields?: readonly Field[];
   /** Raw lines after the fields, without their line ends. */
   readonly lines?: readonly string[];
-  /** Bytes after the head. */
   readonly body?: string;
 }
 
-/** A response, or the lack of one. */
 export interface ProbeResponse {
   /** 0 without a response. */
   readonly status: number;
   readonly fields: readonly Field[];
-  /** At most {@link MAX_BODY} bytes, without the framing. */
   readonly body: string;
   /** Why there was no response: a Node.js error code, or `closed`. Empty otherwise. */
   readonly fault: string;
@@ -41,44 +37,34 @@ export interface ProbeResponse {
   readonly remote: string;
   readonly sentAt: EpochMs;
   readonly receivedAt: EpochMs;
-  /** Whether the server keeps the connection open afterwards. */
   readonly isKept: boolean;
 }
 
-/** Maximum size of the body that is read, in bytes. */
 const MAX_BODY = 256 * 1024;
 const MAX_HEAD = 64 * 1024;
 
-/** Returns the values of a field. @param name in lower case */
+/** @param name in lower case */
 export function valuesOf({ fields }: Pick<ProbeResponse, 'fields'>, name: string): string[] {
   return fields.filter(([field]) => field.toLowerCase() === name).map(([, value]) => value);
 }
 
-/** Timeout of a connection with its response, in milliseconds. */
 const PROBE_MS = 5_000;
 
-/** The server that requests are sent to. */
 export interface Destination {
   readonly host: string;
   readonly port: number;
   readonly isTls: boolean;
-  /** The value of `Host`. */
   readonly authority: string;
-  /** Timeout in milliseconds of a destination that may not exist. */
   readonly timeout?: number;
 }
 
-/**
- * Timeout in milliseconds of a guessed port: a firewall that drops packets must not use up the run.
- */
+/** Milliseconds: a firewall that drops packets must not use up the run. */
 const GUESS_MS = 1_500;
 
-/** Returns another port of the same host, without TLS, that may be open. */
 export function guessedPort(to: Destination, port: number): Destination {
   return { ...to, port, isTls: false, timeout: GUESS_MS };
 }
 
-/** Returns the destination of a URL. */
 export function destinationOf(url: URL): Destination {
   const host = hostOf(url);
   return { host, port: portOf(url), isTls: url.protocol === 'https:', authority: url.host };
@@ -87,7 +73,6 @@ export function destinationOf(url: URL): Destination {
 /** Allows old versions, so that a server that supports nothing newer can be reported. */
 const OLD_TLS: ConnectionOptions = { minVersion: 'TLSv1', ciphers: 'DEFAULT:@SECLEVEL=0' };
 
-/** Returns the options of a TLS connection that accepts any certificate and version. */
 function tlsOptions({ host, port }: Destination, more: ConnectionOptions = {}): ConnectionOptions {
   return {
     host,
@@ -102,14 +87,13 @@ function tlsOptions({ host, port }: Destination, more: ConnectionOptions = {}): 
 /** Created once: it costs as much as a handshake. */
 let shared: SecureContext | undefined;
 
-/** Opens a connection. The certificate is reported separately and not verified here. */
+/** The certificate is reported separately and not verified here. */
 export function open(to: Destination): Socket {
   if (!to.isTls) return connect({ host: to.host, port: to.port });
   const secureContext = (shared ??= createSecureContext(OLD_TLS));
   return connectTls(tlsOptions(to, { secureContext, ALPNProtocols: ['http/1.1'] }));
 }
 
-/** Opens a TLS connection, passes it to `use`, and closes it. @throws Error of the handshake */
 export async function withTls<T>(
   to: Destination,
   more: ConnectionOptions,
@@ -125,24 +109,15 @@ export async function withTls<T>(
   }
 }
 
-/** Whether an address is a loopback address. */
 export function isLoopback(address: string): boolean {
   return bytesOfAddress(address)[0] === 127 || address === '::1';
 }
 
-/** Whether an address belongs to a private network or this machine. */
 export function isPrivateAddress(address: string): boolean {
-  const [a = 0, b = 0, ...rest] = bytesOfAddress(address);
-  if (isLoopback(address)) return true;
-  if (rest.length === 2) return a === 10 || (a === 172 && b >= 16 && b < 32) || (a === 192 && b === 168);
-  return (a & 0xfe) === 0xfc || (a === 0xfe && (b & 0xc0) === 0x80);
+  return kindOfAddress(address) === 'private';
 }
 
-/**
- * Returns the bytes of a request for a connection of its own.
- *
- * @param agent the name of this program
- */
+/** @param agent the name of this program */
 export function bytesOf(probe: Probe, authority: string, agent: string): Buffer {
   const { method = 'GET', target, host = authority, fields = [], lines = [], body = '' } = probe;
   const names = new Set(fields.map(([name]) => name.toLowerCase()));
@@ -158,7 +133,7 @@ export function bytesOf(probe: Probe, authority: string, agent: string): Buffer 
   return Buffer.from(`${head.join('\r\n')}\r\n\r\n${body}`, 'latin1');
 }
 
-/** Sends bytes on a new connection, and resolves to the first response. Never rejects. */
+/** Sends bytes on a new connection. Never rejects. */
 export async function exchange(to: Destination, bytes: Buffer, signal?: AbortSignal): Promise<ProbeResponse> {
   const sentAt = Date.now();
   const socket = open(to);
@@ -212,7 +187,6 @@ function shown(response: IncomingMessage | undefined, body: Buffer, isEnded: boo
 /** The client's connection preface (RFC 9113 3.4): a fixed text and an empty SETTINGS frame. */
 const PREFACE = Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0', 'latin1');
 
-/** Begins HTTP/2 on a connection, and returns what arrives until `isEnough` or the timeout. */
 export async function beginHttp2(
   socket: Socket,
   isEnough: (received: Buffer) => boolean,
@@ -236,7 +210,6 @@ export async function beginHttp2(
   });
 }
 
-/** Whether bytes begin with a SETTINGS frame, as every HTTP/2 server's do. */
 export function isHttp2(received: Buffer): boolean {
   return received.length >= 9 && received[3] === 4 && received.readUInt32BE(5) === 0;
 }

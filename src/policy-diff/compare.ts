@@ -11,7 +11,6 @@ import { namedService, Side } from './side.js';
 /** Maximum number of decisions compared, which takes seconds. */
 const MAX_DECISIONS = 5_000_000;
 
-/** The two gates, and the differences between their decisions. */
 export interface ComparedPolicies {
   readonly sides: readonly [Side, Side];
   /** Sample hosts that stand for all. */
@@ -21,7 +20,6 @@ export interface ComparedPolicies {
   readonly changes: ReadonlyMap<string, boolean>;
 }
 
-/** Compares the decisions of a running configuration and of a candidate on a sample of requests. */
 export async function diffPolicies(
   running: LoadedConfig,
   candidate: Candidate,
@@ -58,11 +56,9 @@ export async function diffPolicies(
 
 type PolicySettings = LoadedConfig['config']['policy'];
 
-/** The names that two policies have, and those whose rules differ. */
 interface Tables {
   readonly names: Names;
   readonly differing: { readonly roles: ReadonlySet<string>; readonly scopes: ReadonlySet<string> };
-  /** Whether the rules for tokens that are limited to services differ. */
   readonly limitsDiffer: boolean;
 }
 
@@ -77,7 +73,6 @@ function tablesOf(a: PolicySettings, b: PolicySettings): Tables {
   };
 }
 
-/** Compares the decisions of both gates on one class of requests after the other. */
 class Comparison {
   decided = 0;
   readonly names: Names;
@@ -148,7 +143,6 @@ export function changeOf([now, then]: readonly [Verdict, Verdict]): Change | 'un
   return then.refusal === undefined ? 'newly_allowed' : 'newly_refused';
 }
 
-/** Returns the rules that decide a request on both sides. */
 export function rulesOf(
   sides: readonly [Side, Side],
   matches: Matches,
@@ -165,13 +159,11 @@ function servicesOf({ head }: Variant, matches: Matches) {
   return [namedService(head, matches[0]), namedService(head, matches[1])] as const;
 }
 
-/** Whether a route lets everybody through, regardless of the credential. */
 function isOpen(match: Match | string): boolean {
   if (typeof match === 'string') return false;
   return match.route.auth === 'none' || match.route.endpoint?.credential === 'none';
 }
 
-/** Whether credentials make no difference on either side. */
 function ignoresCredentials(matches: Matches): boolean {
   return matches.every((match) => typeof match === 'string' || match.route.auth !== 'required');
 }

@@ -4,7 +4,6 @@ import type { DecidingRule } from './rules.js';
 import type { ServiceLimit } from './senders.js';
 import type { Side } from './side.js';
 
-/** How the decision on a request changes. */
 export type Change = 'newly_allowed' | 'newly_refused';
 
 /** A route as the report names it; null stands for a refused path. */
@@ -18,7 +17,6 @@ export interface ReportedRoute {
   readonly endpoint: string | null;
 }
 
-/** Changed requests of one pair of routes. */
 export interface ChangedRoute {
   /** A path of such a request for each method. */
   readonly examples: Readonly<Record<string, string>>;
@@ -30,12 +28,10 @@ export interface ChangedRoute {
 
 /** Affected senders, in every combination: each role with a session, and with each scope and limit. */
 interface Affected {
-  /** Everybody, even without a credential. */
   readonly everybody: boolean;
   /** Senders without a credential, or with an invalid one. */
   readonly anonymous: boolean;
   readonly roles: readonly string[];
-  /** Whether sessions of these roles are affected. */
   readonly sessions: boolean;
   /** A token with several is affected like one of them, unless another scope allows the request. */
   readonly scopes: readonly string[];
@@ -44,32 +40,26 @@ interface Affected {
   readonly conditions: readonly string[];
 }
 
-/** Decisions that change for the same reason and the same senders. */
 export interface ChangedDecisions extends Affected {
   readonly change: Change;
   readonly routes: readonly ChangedRoute[];
-  /** The rule that decides now, and the one that would. */
   readonly rule: DecidingRule;
   readonly against_rule: DecidingRule;
 }
 
-/** All decisions that differ between two configurations. */
 export interface PolicyDiff {
   readonly newly_allowed: readonly ChangedDecisions[];
   readonly newly_refused: readonly ChangedDecisions[];
-  /** Why some requests were not compared; empty when all were. */
   readonly incomplete: readonly string[];
   readonly examined: {
     /** Pairs of routes that one request can match. */
     readonly route_pairs: number;
     readonly roles: number;
     readonly scopes: number;
-    /** Decisions that both gates made. */
     readonly judgements: number;
   };
 }
 
-/** A sender of requests whose decision changes. */
 interface AffectedSender {
   readonly role: string | null;
   /** null for a session, and without a credential. */
@@ -77,7 +67,6 @@ interface AffectedSender {
   readonly limit: ServiceLimit;
 }
 
-/** Senders for whom the decision on a class of requests changes, with the change and its rules. */
 export interface Finding {
   readonly change: Change;
   readonly rules: readonly [DecidingRule, DecidingRule];
@@ -127,7 +116,6 @@ export class Rows {
   }
 } // prettier-ignore
 
-/** Returns the route of a request as the report names it; null if its path is refused. */
 export function reportedRoute(side: Side, match: Match | string, method: string): ReportedRoute | null {
   if (typeof match === 'string') return null;
   const { route } = match;

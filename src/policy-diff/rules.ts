@@ -7,11 +7,10 @@ import type { Route } from '../policy/route.js';
 import type { NamedServices } from './senders.js';
 import type { Side } from './side.js';
 
-/** The rule that decides a request on one side, and its position. */
 export interface DecidingRule {
   /**
-   * `role`, `scope`, `service_limited` and `service` are checks of the policy. `route` is the route
-   * itself, or the credential that it takes. `path`: the path can be read in two ways.
+   * `route` is the route itself, or the credential that it takes. `path`: the path can be read in
+   * two ways. The others are checks of the policy.
    */
   readonly check: Decision['reason'] | 'route' | 'path';
   readonly text: string;

@@ -9,34 +9,28 @@ import type { TokenWithUse } from '../store/token-store.js';
 import { OWN_ID } from './senders.js';
 import type { Side } from './side.js';
 
-/** What a request matches on each side, or why its path is refused. */
 export type Matches = readonly [Match | string, Match | string];
 
 /** Requests that both gates decide alike, whichever of these routes they match. */
 export interface RequestClass {
   readonly head: RequestHead;
   readonly matches: Matches;
-  /** By the names of the routes and the host. */
   readonly pairs: Map<string, RoutePair>;
 }
 
-/** A pair of routes that one request can match. */
 export interface RoutePair {
   readonly matches: Matches;
   /** The host of the configurations that the pair requires; null for every other host. */
   readonly host: string | null;
-  /** The methods that match, each with a path as it is sent. */
   readonly examples: Map<string, string>;
 }
 
-/** Returns the key of requests that are decided alike: what each gate considers of their routes. */
 export function classKey(sides: readonly [Side, Side], [a, b]: Matches, method: string): string {
   const keyOf = (side: Side, match: Match | string) =>
     typeof match === 'string' ? 'refused' : side.signature(match.route, method);
   return `${keyOf(sides[0], a)}\n${keyOf(sides[1], b)}`;
 }
 
-/** Sorts a sample of all requests into classes. */
 export function classify(sides: readonly [Side, Side]): Map<string, RequestClass> {
   const classes = new Map<string, RequestClass>();
   for (const [host, shown] of hostsOf(sides)) {
@@ -103,10 +97,9 @@ interface Pattern {
 }
 
 /**
- * Returns one path, as it is sent, for each length that each two patterns match together.
- *
- * These suffice: a pattern that is more specific than both and matches such a path matches every
- * path of that length that both match, because only their own fixed segments have known names.
+ * Returns one path, as it is sent, for each length that each two patterns match together. These
+ * suffice: a pattern that is more specific than both and matches such a path matches every path of
+ * that length that both match, because only their own fixed segments have known names.
  */
 export function samplePaths(paths: Iterable<string>): Set<string> {
   const patterns = [...paths].map(patternOf);
@@ -156,7 +149,6 @@ function written(segment: string): string {
   return segment.replaceAll(/[^\w.~!$&'()*+,;=:@%-]/g, encodeURIComponent);
 }
 
-/** Returns the beginning of segments that no pattern names. */
 function freshName(patterns: readonly Pattern[]): string {
   const fixed = patterns.flatMap(({ segments }) => segments.filter((segment) => segment !== null));
   let stem = 'any';
@@ -164,21 +156,17 @@ function freshName(patterns: readonly Pattern[]): string {
   return stem;
 }
 
-/** A request of a class, and what the store says about the record that it names. */
 export interface Variant {
   /** In words; empty for a request for the sender's own record, or for none. */
   readonly condition: string;
   readonly head: RequestHead;
   readonly tokenOf: (id: string) => TokenWithUse;
-  /** The customer of the sender. */
   readonly customerId: string;
 }
 
 /**
- * Returns the requests of a class: one for each owner that its record may have, and for each of
- * some services that it may name in a header field or the query.
- *
- * @param services by default, one for each place from which a side reads it
+ * Returns a request for each owner that the record may have, and for each of some services that it
+ * may name in a header field or the query (by default, one for each place).
  */
 export function variantsOf(
   head: RequestHead,

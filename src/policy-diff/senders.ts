@@ -5,7 +5,6 @@ export const OTHER = '(any other)';
 
 /** How a token is limited to services, as far as requests can distinguish it. */
 export type ServiceLimit =
-  /** Not limited. */
   | 'none'
   /** Limited to services, and the request names none. */
   | 'any'
@@ -16,7 +15,6 @@ export type ServiceLimit =
   | 'named_by_config'
   | 'named_by_against';
 
-/** A sender who stands for all those that both gates treat alike, and a description. */
 export interface SampleSender {
   readonly sender: Sender;
   /** null for no user in particular. */
@@ -26,23 +24,18 @@ export interface SampleSender {
   readonly limit: ServiceLimit;
 }
 
-/** Names of roles and scopes that either policy has. */
 export interface Names {
   readonly roles: readonly string[];
   readonly scopes: readonly string[];
 }
 
-/** The services that each side finds in a request. */
 export type NamedServices = readonly [string | null | undefined, string | null | undefined];
 
 export const NO_CREDENTIAL: SampleSender = { sender: 'anonymous', role: null, scope: null, limit: 'none' };
 
-/** Id of the synthetic user. */
 export const OWN_ID = 'somebody';
 
 /**
- * Yields every kind of subject, by role, scope and services.
- *
  * A token with several scopes may do what any of them allows. So one scope is enough where a single
  * action is checked, and two where there are two actions (another user's record).
  */
@@ -64,7 +57,6 @@ export function* sampleSenders(
   }
 } // prettier-ignore
 
-/** Returns the services of tokens, by how far those in a request are among them. */
 function limitsOf([a, b]: NamedServices): Partial<Record<ServiceLimit, string[]>> {
   const [x, y] = [a ?? b ?? '', b ?? a ?? ''];
   // A service that no sample request names.

@@ -15,14 +15,11 @@ import type { Sites } from '../policy/sites.js';
 import type { TokenWithUse } from '../store/token-store.js';
 import type { MaybePromise } from '../util/async.js';
 
-/** What a verdict depends on besides the request: the sender, and the content of the store. */
 export interface EvaluationContext {
   readonly sender: Sender;
-  /** Returns the token with an id from a path. */
   readonly tokenOf: (id: string) => TokenWithUse;
 }
 
-/** One of the two compared configurations, with its gate. */
 export class Side {
   readonly policy: Policy;
   readonly sites: Sites;
@@ -63,7 +60,6 @@ export class Side {
     return this.#gate.evaluate(head, 0);
   }
 
-  /** Returns the route of a request, or why its path is refused. */
   match(head: RequestHead): Match | string {
     return this.sites.find(head);
   }
@@ -77,7 +73,6 @@ export class Side {
     return (known[Number(reads)] ??= JSON.stringify([reads, auth, this.actionOf(route, method), service, endpoint]));
   } // prettier-ignore
 
-  /** Returns the action that a method requires on a route. */
   actionOf({ readAction, writeAction }: Route, method: string): string | null {
     return isRead(method) ? readAction : writeAction;
   }

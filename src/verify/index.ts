@@ -1,5 +1,4 @@
-// Entry point of `latchkey/verify`, for upstreams. From the rest of Latchkey it imports only header
-// names.
+// Entry point of `latchkey/verify`. From the rest of Latchkey it imports only header names.
 export { AssertionRefused, KeysUnavailable, type RefusalBody, type RefusalCode } from './errors.js';
 export { fastifyPlugin, type FastifyLike } from './fastify.js';
 export { honoMiddleware, type HonoContextLike } from './hono.js';

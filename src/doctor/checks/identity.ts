@@ -14,7 +14,6 @@ import {
   verdictOf,
 } from '../compare.js';
 
-/** The headers by which Latchkey identifies the user to an upstream. */
 export const IDENTITY_HEADERS: readonly string[] = [
   'X-Auth-User-Id', 'X-Auth-Customer-Id', 'X-Auth-Login', 'X-Auth-Role', 'X-Auth-Scope', 'X-Auth-Services', 'X-Auth-Credential',
   'X-Auth-Token-Id', 'X-Auth-Assertion',
@@ -26,7 +25,6 @@ const OTHER_IDENTITIES: readonly string[] = [
   'X-Remote-User', 'X-WEBAUTH-USER', 'X-User', 'X-User-Id', 'X-Authenticated-User', 'X-Client-Cert', 'X-Ssl-Client-Verify',
 ]; // prettier-ignore
 
-/** A way to send forged fields. */
 type Spelling = readonly [label: string, probe: (forged: readonly Field[]) => Partial<Probe>];
 
 function renamed(label: string, rename: (name: string) => string): Spelling {
@@ -78,7 +76,6 @@ function meaningful(name: string): string {
   return /login|email/i.test(name) ? 'superuser@example.com' : 'superuser';
 }
 
-/** Whether identity headers of a client reach the API, in any spelling. */
 export const identityHeaders: Check = {
   name: 'identity-headers',
   title: 'Forged identity headers',
@@ -103,7 +100,6 @@ export const identityHeaders: Check = {
   },
 }; // prettier-ignore
 
-/** Reports forged fields that an allowed request's response shows, or that change it. */
 async function survivorsOf(deployment: Deployment, subject: Subject, names: readonly string[]): Promise<Finding[]> {
   const survives: string[] = [];
   await Promise.all(
@@ -125,7 +121,6 @@ async function survivorsOf(deployment: Deployment, subject: Subject, names: read
   ];
 } // prettier-ignore
 
-/** Returns the names of forged fields whose values are echoed. */
 async function echoed(deployment: Deployment, subject: Subject, names: readonly string[], [label, probe]: Spelling) {
   const forged = names.map((name, i): Field => [name, `${deployment.marker}i${i}i`]);
   const shown = async (some: readonly Field[]) => {
@@ -167,7 +162,6 @@ async function losesIdentity(deployment: Deployment, subject: Subject, names: re
   return subject.verdict === 'passed' && isRefused && verdictOf(await nominating(['X-Ldr-Unknown'])) === 'passed';
 } // prettier-ignore
 
-/** Fields in which some server or framework accepts another method, or another target. */
 const METHODS: readonly string[] = [
   'X-HTTP-Method-Override', 'X-HTTP-Method', 'X-Method-Override', 'X-Original-Method', 'X-Forwarded-Method', 'X-Envoy-Original-Method',
 ]; // prettier-ignore
@@ -178,7 +172,6 @@ const TARGETS: readonly string[] = [
   'Request-URI', 'Path-Info', 'Script-Name',
 ]; // prettier-ignore
 
-/** Query parameters that frameworks read the method from. */
 const PARAMETERS: readonly string[] = [
   '_method',
   '_HttpMethod',
@@ -187,13 +180,11 @@ const PARAMETERS: readonly string[] = [
   'httpMethod',
 ];
 
-/** A method that does not exist. */
 const NO_METHOD = 'LATCHKEYDOCTOR';
 
 /** Both spellings are sent separately: a server may read only one of several fields. */
 const spelled = (names: readonly string[]) => names.flatMap((name) => [name, name.replaceAll('-', '_')]);
 
-/** Whether header fields of a client can override the method or the target. */
 export const overrides: Check = {
   name: 'overrides',
   title: 'Method and target overrides',
@@ -210,7 +201,6 @@ export const overrides: Check = {
   },
 };
 
-/** Returns requests for a refused path that claim another method or an allowed target. */
 function overridesOf({ subjects }: Deployment, { path }: Subject): Alteration[] {
   const open = subjects.find(({ kind, verdict }) => kind === 'public' && verdict === 'passed')?.path ?? '/status';
   const claims: Field[][] = [
@@ -237,7 +227,6 @@ function withQuery(path: string, query: string): string {
   return `${path}${path.includes('?') ? '&' : '?'}${query}`;
 }
 
-/** Reports overrides that change the response to an allowed request, or that it shows. */
 async function obeyedOn(deployment: Deployment, subject: Subject): Promise<Finding[]> {
   const changed: string[] = [];
   const shown: string[] = [];

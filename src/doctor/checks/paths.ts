@@ -13,7 +13,6 @@ const OPEN_PATHS: readonly string[] = [
   '/_latchkey/',
 ];
 
-/** Whether a refused path is refused in every spelling. */
 export const pathReadings: Check = {
   name: 'paths',
   title: 'Alternative readings of a path',
@@ -46,7 +45,6 @@ function alteration(target: string, isElsewhere?: Alteration['isElsewhere']): Al
   return { label: target, probe: { target }, ...(isElsewhere && { isElsewhere }) };
 }
 
-/** Whether a response looks like one that the API gave before. */
 function isOfApi({ subjects, options }: Deployment, answer: ProbeResponse): boolean {
   const showsAgent = ({ body }: ProbeResponse) => body.includes(`latchkey-doctor/${options.version}`);
   return subjects.some(
@@ -77,7 +75,6 @@ async function shapesBelow(deployment: Deployment, open: readonly string[]): Pro
   return shapes;
 }
 
-/** Returns the shape of a response without the echoed target. */
 function shapeWithout(answer: ProbeResponse, target: string): string {
   return shapeOf({ ...answer, body: answer.body.replaceAll(JSON.stringify(target).slice(1, -1), '#') });
 }
@@ -86,7 +83,6 @@ const ENDINGS: readonly string[] = ['json', 'xml', 'html', 'css', 'js', 'map', '
 /** Endings that most rules for files contain. */
 const FILES: readonly string[] = ['css', 'png'];
 
-/** Percent-encodes the first character of a path, `times` times. */
 function encoded(path: string, times = 1): string {
   const code = path.charCodeAt(1).toString(16).padStart(2, '0');
   return `/%${'25'.repeat(times - 1)}${code}${path.slice(2)}`;
@@ -103,7 +99,6 @@ function otherCase(text: string): string {
   return text === text.toLowerCase() ? text.toUpperCase() : text.toLowerCase();
 }
 
-/** Other spellings of a path. */
 interface Readings {
   /** Every reader that normalizes gets the path itself. */
   readonly same: readonly string[];
@@ -111,7 +106,6 @@ interface Readings {
   readonly similar: readonly string[];
 }
 
-/** @param origin of the deployment */
 function readingsOf(path: string, origin: string): Readings {
   const slash = path.lastIndexOf('/');
   const [parent, last] = [path.slice(0, slash), path.slice(slash + 1)];
@@ -137,10 +131,7 @@ function readingsOf(path: string, origin: string): Readings {
   return { same: others(same), similar: others(similar) };
 } // prettier-ignore
 
-/**
- * Returns targets that begin with a protected path and lead to a public one. A server that does not
- * normalize serves them by their prefix.
- */
+/** A server that does not normalize serves these targets by their prefix, the protected path. */
 function readingsBack(path: string, open: string): string[] {
   const up = (step: string) => step.repeat(path.split('/').length - 1);
   const direct = ['/..', '/%2e%2e'].map((step) => `${path}${up(step)}${open}`);

@@ -13,7 +13,6 @@ import {
 import { describeAnswer, findingOf, isLocal, onLoopback, verdictOf } from '../compare.js';
 import { IDENTITY_HEADERS } from './identity.js';
 
-/** Default ports of Latchkey. */
 const ADMIN_PORT = 9901;
 const DECISION_PORTS: readonly number[] = [9902, 9903];
 
@@ -23,7 +22,6 @@ const ADMIN_PREFIXES: readonly string[] = ['', '/admin', '/latchkey', '/_latchke
 /** The guard against DNS rebinding refuses public names, but any client can send this one. */
 const NEAR_HOST = 'localhost';
 
-/** Returns what a response of the admin port shows; empty for any other response. */
 function adminContent({ status, body }: ProbeResponse): string {
   if (status === 0) return '';
   if (/^latchkey_|^# (?:HELP|TYPE) latchkey_/m.test(body)) return 'metrics';
@@ -33,7 +31,6 @@ function adminContent({ status, body }: ProbeResponse): string {
   return '';
 } // prettier-ignore
 
-/** Whether metrics, configuration and reload are reachable from here. */
 export const adminPort: Check = {
   name: 'admin-port',
   title: 'The admin port',
@@ -87,7 +84,6 @@ function severityAt(answers: readonly ProbeResponse[]): Severity {
   return isLocal(answers) ? 'warning' : 'serious';
 }
 
-/** Reports paths that the deployment forwards to the admin port. */
 async function forwardedAdmin(deployment: Deployment): Promise<Finding[]> {
   const targets = ADMIN_PREFIXES.flatMap((prefix) => ADMIN_PATHS.map((path) => `${prefix}${path}`));
   const keyed = deployment.subjects.find(({ view }) => view.fields.length > 0)?.view.fields;
@@ -105,7 +101,6 @@ async function forwardedAdmin(deployment: Deployment): Promise<Finding[]> {
   return findingOf('serious', 'The deployment forwards paths of the admin port', evidence.flat());
 } // prettier-ignore
 
-/** Paths at which proxies request decisions. */
 const PROTOCOL_PATHS: readonly string[] = ['/auth-request', '/forward-auth', '/ext_authz/'];
 
 /** Paths at which proxies commonly place their checks. */
@@ -122,12 +117,10 @@ const CHECK_FIELDS: readonly Field[] = [
   ['X-Forwarded-Uri', '/status'],
 ];
 
-/** Whether a response has a message that only a decision port sends. */
 function isDecision({ body }: ProbeResponse): boolean {
   return /^\{"msg":"(?:The check request is incomplete|This path is not decided here)"/.test(body);
 }
 
-/** Whether clients can request decisions, and so test credentials and learn their permissions. */
 export const decisionPort: Check = {
   name: 'decision-port',
   title: 'The decision port',
@@ -158,10 +151,7 @@ async function openDecision(deployment: Deployment, to: Destination, isNamed: bo
   return findingOf(severity, `A port that speaks HTTP/2, like the decision port for gRPC, responds at ${at}`, isHttp2(received) ? ['it answers the connection preface of HTTP/2 with SETTINGS'] : []);
 } // prettier-ignore
 
-/**
- * Returns evidence of a decision port behind a path: identity headers, its own refusals, or a
- * refusal that the fields of a check turn into an allowed response.
- */
+/** Evidence is an identity header, a refusal of its own, or one that the fields of a check turn. */
 async function decides(deployment: Deployment, target: string): Promise<string[]> {
   const asked = await deployment.send({ target, fields: CHECK_FIELDS });
   const keyed = deployment.subjects.find(({ view }) => view.fields.length > 0)?.view.fields;

@@ -18,7 +18,6 @@ const SOON_DAYS = 14;
 
 const OLD_VERSIONS: readonly SecureVersion[] = ['TLSv1', 'TLSv1.1'];
 
-/** Faults of a certificate chain, by Node.js error code. */
 const CHAIN_FAULTS: Readonly<Record<string, string>> = {
   DEPTH_ZERO_SELF_SIGNED_CERT: 'The certificate is self-signed',
   SELF_SIGNED_CERT_IN_CHAIN: 'The chain ends with a self-signed certificate that is not trusted',
@@ -31,7 +30,6 @@ const CHAIN_FAULTS: Readonly<Record<string, string>> = {
   ERR_TLS_CERT_ALTNAME_INVALID: 'The certificate is for other names',
 }; // prettier-ignore
 
-/** Whether TLS protects credentials: its versions, the certificate, and plain HTTP beside it. */
 export const tls: Check = {
   name: 'tls',
   title: 'TLS',
@@ -104,7 +102,6 @@ function certificateFinding(summary: string, { subject, subjectaltname, issuer }
   };
 }
 
-/** Whether the server accepts a version that Node's own defaults would not offer. */
 async function accepts(deployment: Deployment, version: SecureVersion): Promise<boolean> {
   deployment.countRequest();
   const offer = { minVersion: version, maxVersion: version, ciphers: 'ALL:@SECLEVEL=0' };
@@ -149,14 +146,12 @@ async function askPlain(deployment: Deployment, plain: Destination, isNamed: boo
   return lines.flat();
 } // prettier-ignore
 
-/** Whether a response redirects to TLS, or reports that TLS was expected. */
 function isHarmless(answer: ProbeResponse): boolean {
   const { status } = answer;
   if (status >= 300 && status < 400) return valuesOf(answer, 'location').every((to) => to.startsWith('https:'));
   return status === 400 || status === 497 || status === 426;
 } // prettier-ignore
 
-/** Whether a response is the deployment's own: in Latchkey's form, or like its response. */
 function isDeployment({ subjects }: Deployment, path: string, answer: ProbeResponse): boolean {
   const own = subjects.filter((subject) => subject.path === path && subject.view.fields.length === 0);
   return isOfLatchkey(answer) || own.some(({ baseline }) => shapeOf(baseline) === shapeOf(answer));
