@@ -17,14 +17,8 @@ export const REGISTERED_METHODS: readonly string[] = [...METHODS, 'CONNECT', 'TR
 const SERVED: ReadonlySet<string> = new Set(METHODS);
 
 const READS: ReadonlySet<string> = new Set([
-  'GET',
-  'HEAD',
-  'OPTIONS',
-  'PROPFIND',
-  'REPORT',
-  'SEARCH',
-  'QUERY',
-]);
+  'GET', 'HEAD', 'OPTIONS', 'PROPFIND', 'REPORT', 'SEARCH', 'QUERY',
+]); // prettier-ignore
 
 /** Returns the refusal of a method that is not forwarded; undefined for all others. */
 export function refuseMethod(method: string, target: string): Refusal | undefined {

@@ -30,7 +30,6 @@ const MAX_KEPT = 10_000;
 interface Entry {
   readonly subject: Subject;
   readonly kid: string;
-  readonly signedAt: EpochMs;
   /** From this time on, a new assertion would be valid for much longer. */
   readonly freshUntil: EpochMs;
   /** A promise while signing is in progress. */
@@ -82,7 +81,7 @@ export class Assertions {
     const jwt = sign(signer, assertionClaims(subject, this.#settings, issuedAt, expiresAt));
     // If the credential ends earlier, a new assertion would not be valid for longer.
     const freshUntil = end < wanted ? expiresAt * 1000 : expiresAt * 1000 - this.#settings.ttl / 2;
-    const entry: Entry = { subject, kid: signer.kid, signedAt: now, freshUntil, jwt };
+    const entry: Entry = { subject, kid: signer.kid, freshUntil, jwt };
     this.#kept.set(id, entry);
     jwt.then(
       (text) => (entry.jwt = text),
@@ -138,13 +137,7 @@ async function sign(signer: Signer, claims: Record<string, unknown>): Promise<st
 }
 
 function isUsable(known: Entry, signer: Signer, subject: Subject, now: EpochMs): boolean {
-  return (
-    known.kid === signer.kid &&
-    // A clock that was set back would otherwise extend its lifetime.
-    now >= known.signedAt &&
-    now < known.freshUntil &&
-    haveSameClaims(known.subject, subject)
-  );
+  return known.kid === signer.kid && now < known.freshUntil && haveSameClaims(known.subject, subject);
 }
 
 function haveSameClaims(a: Subject, b: Subject): boolean {

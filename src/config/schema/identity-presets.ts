@@ -1,14 +1,7 @@
 /** Facts about the user that an upstream can receive, each in its own header (`identity.headers`). */
 export const IDENTITY_FACTS = [
-  'user_id',
-  'customer_id',
-  'login',
-  'role',
-  'scope',
-  'services',
-  'credential',
-  'token_id',
-] as const;
+  'user_id', 'customer_id', 'login', 'role', 'scope', 'services', 'credential', 'token_id',
+] as const; // prettier-ignore
 
 export type IdentityFact = (typeof IDENTITY_FACTS)[number];
 

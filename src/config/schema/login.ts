@@ -33,19 +33,9 @@ const rolesSchema = rolesFields.transform((roles) => ({ ...roles, order: Object.
 
 /** Parameters of an authorization request that are set for each login, or that would change its flow. */
 const OWN_PARAMETERS: ReadonlySet<string> = new Set([
-  'client_id',
-  'response_type',
-  'response_mode',
-  'redirect_uri',
-  'scope',
-  'state',
-  'nonce',
-  'code_challenge',
-  'code_challenge_method',
-  'max_age',
-  'request',
-  'request_uri',
-]);
+  'client_id', 'response_type', 'response_mode', 'redirect_uri', 'scope', 'state', 'nonce',
+  'code_challenge', 'code_challenge_method', 'max_age', 'request', 'request_uri',
+]); // prettier-ignore
 
 const providerSchema = z.strictObject({
   name: text
