@@ -60,7 +60,10 @@ function faultsOf(
   return [source.fault(issue.path, message.join(''))];
 }
 
-/** Returns a hint with the sections that have a key which the top lacks, or the names that were probably meant. */
+/**
+ * Returns a hint with the sections that have a key which the top lacks, or the names that were probably
+ * meant.
+ */
 function nameHint(schema: z.ZodType, path: Path, name: string, known: readonly string[]): string {
   if (known.includes(name)) return `; only the other type of ${String(path.at(-1))} has it`;
   const sections =

@@ -173,10 +173,7 @@ export function checkDeclaredTokens(
   });
 }
 
-/**
- * Returns warnings for customers and services of providers and issuers that the directory file does not
- * declare.
- */
+/** Warns of customers and services of providers and issuers that the directory file lacks. */
 export function referenceWarnings(
   { login, jwt_issuers: issuers }: Config,
   { customers, services }: Pick<DirectoryFile, 'customers' | 'services'>,

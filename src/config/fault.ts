@@ -83,10 +83,7 @@ export function nearest(name: string, known: readonly string[]): string | undefi
   return best;
 }
 
-/**
- * Returns ` (did you mean "x"?)` for a similar name or those that contain it as a word; else a few known
- * names.
- */
+/** Returns ` (did you mean "x"?)` for similar names, or a few known names. */
 export function suggestion(name: string, known: readonly string[]): string {
   const names = [...new Set(known)];
   const found = nearest(name, names);

@@ -66,10 +66,7 @@ function add(fields: string[], name: string | null, value: string): void {
   if (name !== null && value !== '') fields.push(name, fieldValueOf(value));
 }
 
-/**
- * Percent-encodes (UTF-8) what a header field cannot carry as it is. `%` is encoded too, so that the encoding
- * is reversible.
- */
+/** Percent-encodes (UTF-8) what a header field cannot carry, and `%`, reversibly. */
 function fieldValueOf(value: string): string {
   return /^[\x21-\x24\x26-\x7e](?:[\x20-\x24\x26-\x7e]*[\x21-\x24\x26-\x7e])?$/.test(value)
     ? value

@@ -37,19 +37,13 @@ export function readings(path: string): Readings | string {
   return { literal, lenient: [...seen], needsWildcard };
 }
 
-/**
- * Returns a path, and what precedes an encoded `?` or `#` in it: Apache with PHP-FPM, and programs that
- * decode a target before they split it, cut it there.
- */
+/** Returns a path, and its part before an encoded `?` or `#`, where Apache with PHP-FPM cuts it. */
 function untilQuery(text: string): string[] {
   const end = text.search(/[?#]/);
   return end < 0 ? [text] : [text, text.slice(0, end)];
 }
 
-/**
- * Returns a path without the parameters of each segment (Tomcat), without those of the last one (Python's
- * `urlparse`), and without everything from the first `;` on (Fastify 4).
- */
+/** Returns a path without parameters as Tomcat, Python's `urlparse` and Fastify 4 cut them. */
 function withoutParameters(text: string): string[] {
   const first = text.indexOf(';');
   const ofLast = text.indexOf(';', text.lastIndexOf('/'));
@@ -182,10 +176,7 @@ export function withoutSegments(target: string, count: number): string {
 
 const MAX_PATH = 2_048;
 
-/**
- * Returns a return path if it cannot lead to another origin: browsers take `//` and `/\` for the start of a
- * host, and drop control characters anywhere.
- */
+/** Returns a return path unless it may lead elsewhere: browsers read `//` and `/\` as the start of a host. */
 export function ownPath(path: string | undefined): string | undefined {
   if (path === undefined || path.length > MAX_PATH) return undefined;
   return /^\/(?!\/)[!-[\]-~]*$/.test(path) ? path : undefined;

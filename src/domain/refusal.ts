@@ -46,10 +46,7 @@ type DetailedTag =
   | 'service_worker' | 'other_customer' | 'other_user' | 'own_endpoint' | 'not_found' | 'address'
   | 'upstream_unreachable' | 'upstream_broken' | 'upstream_too_slow' | 'overloaded'; // prettier-ignore
 
-/**
- * `unauthenticated`: no credential, or one that is unknown, malformed, revoked or ended. `outcome_unknown`: a
- * change was sent to the store but not confirmed.
- */
+/** `unauthenticated`: any invalid credential; `outcome_unknown`: the store has not confirmed a change. */
 type PlainTag =
   | 'unauthenticated' | 'active_tokens' | 'store_unavailable' | 'outcome_unknown' | 'account_source_unavailable'
   | 'key_set_unavailable' | 'audit_unavailable' | 'signing_unavailable' | 'fault'; // prettier-ignore

@@ -36,10 +36,7 @@ interface Entry {
   jwt: MaybePromise<string>;
 }
 
-/**
- * Signs the identity of an allowed request's caller as a JWT (RFC 7519). An assertion is reused while half of
- * its lifetime is left and the facts and the key are unchanged.
- */
+/** Signs the identity of callers as JWTs (RFC 7519), reused while half of their lifetime is left. */
 export class Assertions {
   readonly #keys: Pick<KeyRing, 'signer' | 'findSigner'>;
   readonly #settings: AssertionSettings;

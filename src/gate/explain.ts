@@ -30,10 +30,7 @@ export interface Explanation {
   readonly guarded?: ExplainedGuard;
   readonly verdict: {
     readonly allowed: boolean;
-    /**
-     * `forward`, `answer` (a built-in endpoint), `preflight` (by the CORS rules), or the reason of the
-     * refusal.
-     */
+    /** `forward`, `answer` (an endpoint), `preflight` (by the CORS rules), or the reason of the refusal. */
     readonly outcome: string;
     /** Status of the response; null when the upstream or the request body decides it. */
     readonly status: number | null;

@@ -69,10 +69,7 @@ export class Gate {
     this.#parts = parts;
   }
 
-  /**
-   * Returns a side-effect-free gate for re-authorizing open streams. A user that the request itself deleted
-   * is not looked up again.
-   */
+  /** Re-authorizes open streams, without side effects or the user that the request itself deleted. */
   forRecheck(): Gate {
     return whatIfGate({ ...this.#parts, tokens: { hasActive: async () => false } });
   }
@@ -190,10 +187,7 @@ export class Gate {
     return refusal === undefined ? { ...verdict, isOthers: true } : { ...verdict, isOthers: true, refusal };
   }
 
-  /**
-   * Refuses to delete a user with active tokens, and what the API might take for another id than Latchkey
-   * does.
-   */
+  /** Refuses to delete a user with active tokens, and ids that the API might read differently. */
   async #guard(
     { user }: Subject,
     match: Match,
@@ -210,10 +204,7 @@ export class Gate {
     return isActive ? { ...guarded, refusal: { refusal: 'active_tokens' } } : this.#count(head, guarded, now);
   }
 
-  /**
-   * Counts writes to the upstream, except purges by key or URL. Endpoints are exempt, so that revoking always
-   * works.
-   */
+  /** Counts writes to the upstream, except purges; endpoints are exempt, so that revoking always works. */
   #count(head: RequestHead, verdict: Admitted, now: EpochMs): MaybePromise<Verdict> {
     const { writeLimit } = this.#parts;
     const { subject, route, action } = verdict;
@@ -253,10 +244,7 @@ function revokes({ method }: RequestHead, { endpoint }: Route): boolean {
   return endpoint !== null && method === 'DELETE';
 }
 
-/**
- * Admits a request to an endpoint that checks a password itself. A browser's cookie still requires the same
- * origin.
- */
+/** For an endpoint that checks a password itself; a browser's cookie still requires the same origin. */
 function withoutCredential(head: RequestHead, match: Match): Verdict {
   const refusal = refuseCrossOrigin(head);
   return refusal === undefined

@@ -1,7 +1,4 @@
-/**
- * A value now, or through a promise. The hot path handles both with {@link mapMaybe}, so that an answer of
- * the embedded store costs no promise.
- */
+/** A value now, or through a promise: an answer of the embedded store costs the hot path no promise. */
 export type MaybePromise<T> = T | Promise<T>;
 
 /** Calls `next` with the value: immediately, or when the promise resolves. */

@@ -33,10 +33,7 @@ export function gauge<T extends string>(
 
 export const OTHER = 'other';
 
-/**
- * A counter whose series are looked up once and then incremented; prom-client's costs a proxied request more
- * than its decision.
- */
+/** A counter whose series are kept: prom-client's look-up costs a request more than its decision. */
 export class Counts {
   readonly type = 'counter';
   readonly aggregator = 'sum';
