@@ -29,7 +29,6 @@ const NO_SECTIONS =
   'the file declares nothing, so every user would be removed; write "customers: []" if that is intended';
 
 /**
- * Reads and checks a directory file.
  * @param rules of the configuration; without them roles, scopes and lifetimes are not checked
  * @throws ConfigError with every fault
  */

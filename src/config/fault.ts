@@ -34,9 +34,8 @@ export function problemsOf(check: (add: Add) => void): Problem[] {
 }
 
 /**
- * Locates problems in their file.
  * @param reasons other files that may be why
- * @throws ConfigError if there are any
+ * @throws ConfigError if there are problems
  */
 export function throwProblems(
   problems: readonly Problem[],

@@ -10,11 +10,9 @@ export interface Readings {
 
 /**
  * Returns every way in which an upstream might read a path that is not plain. Escapes of ASCII characters are
- * decoded once (RFC 3986 6.2.2.2; `%25` stays, so nothing is decoded twice). Lenient readers may do any
- * combination of the following: take `%2F` as a separator, drop `;parameters`, end the path at `%3F` or
- * `%23`, merge slashes, drop the trailing slash, and replace characters with others that they resemble
- * (`lookalikes`). Routers that match before they decode (Express, Koa) see the path as it was sent ({@link
- * asSent}).
+ * decoded once (RFC 3986 6.2.2.2). Lenient readers take `%2F` as a separator, drop `;parameters`, end the
+ * path at `%3F` or `%23`, merge slashes, drop the trailing one, take look-alikes (`lookalikes`), or all of
+ * it. Express and Koa see the path as sent ({@link asSent}).
  * @returns the readings, or a sentence if the path is refused regardless of the routes
  */
 export function readings(path: string): Readings | string {
@@ -158,10 +156,7 @@ export function segmentAt(path: string, index: number): string | undefined {
   return path.slice(from, end < 0 ? path.length : end);
 }
 
-/**
- * Returns a target without its first segments; `/` if nothing is left. Decoding neither adds nor removes a
- * literal slash, so the same segments are cut off however the path is escaped.
- */
+/** Returns a target without its first segments. Decoding adds and removes no literal slash. */
 export function withoutSegments(target: string, count: number): string {
   const query = target.indexOf('?');
   const end = query < 0 ? target.length : query;

@@ -34,10 +34,7 @@ export function parseUpstreamUrl(text: string): UpstreamUrl | undefined {
   return { origin, host, prefix: url.pathname.replace(/\/+$/, ''), socketPath: null, url };
 }
 
-/**
- * Parses the URL of an upstream that is known to be valid.
- * @throws TypeError if it is not the URL of an upstream
- */
+/** @throws TypeError if it is not the URL of an upstream */
 export function upstreamUrl(text: string): UpstreamUrl {
   const parsed = parseUpstreamUrl(text);
   if (parsed === undefined) throw new TypeError('expected the URL of an upstream');

@@ -53,10 +53,7 @@ export class Assertions {
     return this.#keys.findSigner(now).then((found) => this.#signedBy(found, subject, now));
   }
 
-  /**
-   * Returns an assertion of a subject that is bound to one request.
-   * @throws Unavailable when the request must not be forwarded
-   */
+  /** @throws Unavailable when the request must not be forwarded */
   async boundTo(request: BoundRequest, subject: Subject, now: EpochMs): Promise<string> {
     const signer = this.#keys.signer(now) ?? (await this.#keys.findSigner(now));
     const issuedAt = Math.floor(now / 1000);

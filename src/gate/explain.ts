@@ -141,10 +141,7 @@ export function explainRefused(method: string, target: string, refusal: Refusal)
   return { ...blank({ method, target }), verdict: refusedOutcome(refusal) };
 }
 
-/**
- * Explains a preflight.
- * @param preflight its route, and whether that route's CORS rules allow the announced request
- */
+/** @param preflight its route, and whether that route's CORS rules allow the announced request */
 export function explainPreflight(
   head: RequestHead,
   { route, outcome }: { readonly route: Route; readonly outcome: 'preflight' | 'preflight_refused' },

@@ -48,19 +48,10 @@ export interface GateServices {
 }
 
 /**
- * Authorizes requests. Every entrance uses it: the proxy, the built-in endpoints, WebSocket handshakes, and
- * `latchkey explain` and `check --expect`, which forward nothing. The first step that refuses is final. The
- * steps, in order:
- * - the route
- * - what the route accepts: a body, a service worker's script, the service named in one way only
- * - the credential
- * - the limits of its token: addresses, request rate
- * - same origin
- * - the kind of credential and the scopes that an endpoint accepts
- * - the policy
- * - the owner of the record that an endpoint was asked for
- * - the user guarded by `refuse_if_active_tokens`
- * - the write limit
+ * Authorizes requests, for every entrance. The first step that refuses is final: the route, what it accepts
+ * (body, service worker, one service), the credential, its token's addresses and rate, same origin, the kind
+ * of credential and scopes of an endpoint, the policy, the owner of an endpoint's record,
+ * `refuse_if_active_tokens`, and the write limit.
  */
 export class Gate {
   readonly #parts: GateServices;
@@ -222,8 +213,8 @@ export class Gate {
 export type WhatIf = Omit<GateServices, 'lastSeen' | 'writeLimit'>;
 
 /**
- * Returns a gate that decides without a trace: no use of a credential, no write and no request rate is
- * recorded. `explain`, `check --expect`, `policy diff`, the shadow policy and the recheck of streams use it.
+ * Returns a gate without a trace, for `explain`, `check --expect`, `policy diff`, the shadow policy and
+ * rechecks.
  */
 export function whatIfGate(parts: WhatIf): Gate {
   return new Gate({

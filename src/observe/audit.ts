@@ -15,17 +15,11 @@ export interface AuditSettings {
 }
 
 export interface AuditLog {
-  /**
-   * Writes entries.
-   * @throws Unavailable when entries are required and these cannot be written
-   */
+  /** @throws Unavailable when entries are required and these cannot be written */
   record(...entries: AuditEntry[]): void;
   /** Writes entries for something that takes effect even if they cannot be written. */
   note(...entries: AuditEntry[]): void;
-  /**
-   * Checks, before a change, that its entry can be written.
-   * @throws Unavailable when entries are required and the last one could not be written
-   */
+  /** Checks that the entry of a change can be written. @throws Unavailable if required ones cannot */
   ensureWritable(): void;
   reopen(): void;
   close(): void;
@@ -38,10 +32,7 @@ export interface AuditProcess {
   readonly onFailure?: (error: unknown) => void;
 }
 
-/**
- * Opens the audit log.
- * @throws Unavailable when entries are required and the file cannot be opened
- */
+/** @throws Unavailable when entries are required and the file cannot be opened */
 export function openAuditLog(settings: AuditSettings, process: AuditProcess): AuditLog {
   const { to } = settings;
   if (to === null) return NO_AUDIT;

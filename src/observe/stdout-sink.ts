@@ -109,10 +109,7 @@ class FileSink implements Sink {
   }
 }
 
-/**
- * Writes some of the bytes, and returns how many.
- * @throws Error when the system refuses them
- */
+/** Writes some of the bytes, and returns how many. */
 async function writeSome(bytes: Buffer): Promise<number> {
   for (;;) {
     try {

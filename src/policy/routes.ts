@@ -63,10 +63,7 @@ export class Router {
     this.#words = new Words([this.#builtIn, ...this.#roots].flatMap(wordsOf));
   }
 
-  /**
-   * Finds the route, or returns in a sentence why upstreams could read the path in two ways.
-   * @param readings null when there is only one
-   */
+  /** Finds the route, or returns in a sentence why upstreams could read the path in two ways. */
   find(method: string, path: string, readings: Readings | null): Match | string {
     if (readings === null) {
       const match = { route: this.#routeOf(method, path), path };
@@ -114,10 +111,7 @@ export class Router {
     return !isNamed(route, this.#fallback) && find(this.#builtIn, method, path, 1, 'any_case') !== undefined;
   }
 
-  /**
-   * Whether a route matches a path, so that `default_route` does not apply.
-   * @param path as the router matches it
-   */
+  /** Whether a route matches a path as the router does, so that `default_route` does not apply. */
   names(method: string, path: string): boolean {
     return this.#routeOf(method, path) !== this.#fallback;
   }

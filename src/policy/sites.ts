@@ -31,10 +31,7 @@ export class Sites {
   readonly #page: PageSite | null;
   readonly #pagePath: string | null;
 
-  /**
-   * @param page null when the page has no host of its own
-   * @param pagePath null when the page is disabled
-   */
+  /** @param pagePath null when the page is disabled */
   constructor(
     others: Router,
     page: PageSite | null,

@@ -6,10 +6,7 @@ export function mapMaybe<T, U>(value: MaybePromise<T>, next: (value: T) => Maybe
   return value instanceof Promise ? value.then(next) : next(value);
 }
 
-/**
- * Wraps a listener so that it never throws, which would end the process.
- * @param failed receives the error and the listener's arguments
- */
+/** Wraps a listener so that it never throws, which would end the process. */
 export function guarded<Args extends unknown[]>(
   listener: (...args: Args) => void,
   failed: (error: unknown, ...args: Args) => void,

@@ -20,10 +20,7 @@ export function maskedStart(text: string, length: number): string {
   return maskTokens(text.length <= length ? text : text.slice(0, length + TOKEN_LENGTH)).slice(0, length);
 }
 
-/**
- * Returns how many characters to insert, delete, replace or swap with their neighbour to make one text
- * another.
- */
+/** Returns how many insertions, deletions, replacements and swaps of neighbours make one text another. */
 export function editDistance(one: string, other: string): number {
   const [a, b] = [Array.from(one), Array.from(other)];
   let [before, row]: number[][] = [[], Array.from({ length: b.length + 1 }, (_, i) => i)];

@@ -143,10 +143,7 @@ export class HistogramSeries {
   }
 }
 
-/**
- * Registers a gauge whose values are read on each scrape.
- * @param read returns values by the label's value, or a number when there is no label
- */
+/** Registers a gauge that is read on each scrape: a number, or values by that of its label. */
 export function gaugeOnDemand(
   name: string,
   help: string,
