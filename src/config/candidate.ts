@@ -13,9 +13,7 @@ export interface Candidate {
 }
 
 /**
- * Reads a whole configuration, or a file with only some of `policy`, `routes` and `default_route`, which
- * replace those of the running one.
- * @throws ConfigError with every fault
+ * Reads a whole configuration, or only sections that decide requests. @throws ConfigError with every fault
  */
 export function loadCandidate(
   file: string,

@@ -18,10 +18,7 @@ export interface ListenerCertificate {
 type Setting = keyof NonNullable<Config['listen']['tls']>;
 type Note = (setting: Setting, message: string) => void;
 
-/**
- * Reads and checks the files of `listen.tls`. An expired certificate is only a warning: clients of a running
- * server say what is wrong.
- */
+/** Reads and checks the files of `listen.tls`. An expired certificate is only a warning. */
 export function readCertificate(
   { tls }: Config['listen'],
   now: number,

@@ -5,7 +5,6 @@ import type { Path } from './positions.js';
 import type { Source } from './source.js';
 
 /**
- * Checks a source against a schema.
  * @param shorthands keys at the top that the schema lacks because they are expanded before
  * @throws ConfigError with every fault
  */
@@ -60,7 +59,7 @@ function faultsOf(
   return [source.fault(issue.path, message.join(''))];
 }
 
-/** Returns a hint with the sections that have a key which the top lacks, or the names that were probably meant. */
+/** Returns a hint with the sections that have a key, or the names that were probably meant. */
 function nameHint(schema: z.ZodType, path: Path, name: string, known: readonly string[]): string {
   if (known.includes(name)) return `; only the other type of ${String(path.at(-1))} has it`;
   const sections =

@@ -8,16 +8,7 @@ import type { HeadNames } from '../http/read-head.js';
 import { identityPreset } from './schema/identity-presets.js';
 import type { Config } from './schema/config.js';
 
-export interface VendorNames {
-  readonly key: string;
-  readonly otp: string;
-  readonly sessionCookie: string;
-  readonly rateLimitRemaining: string;
-  readonly rateLimitReset: string;
-  readonly tokenExpiration: string;
-}
-
-export function vendorNames(settings: Config['interface']): VendorNames {
+export function vendorNames(settings: Config['interface']) {
   return {
     key: `${settings.vendor}-Key`,
     otp: `${settings.vendor}-OTP`,

@@ -29,7 +29,6 @@ const NO_SECTIONS =
   'the file declares nothing, so every user would be removed; write "customers: []" if that is intended';
 
 /**
- * Reads and checks a directory file.
  * @param rules of the configuration; without them roles, scopes and lifetimes are not checked
  * @throws ConfigError with every fault
  */
@@ -173,10 +172,7 @@ export function checkDeclaredTokens(
   });
 }
 
-/**
- * Returns warnings for customers and services of providers and issuers that the directory file does not
- * declare.
- */
+/** Warns of customers and services of providers and issuers that the directory file lacks. */
 export function referenceWarnings(
   { login, jwt_issuers: issuers }: Config,
   { customers, services }: Pick<DirectoryFile, 'customers' | 'services'>,

@@ -7,23 +7,10 @@ import { resolve } from 'node:path';
 import { id, text } from './schema/units.js';
 
 const REASONS = [
-  'malformed',
-  'several_credentials',
-  'method_not_allowed',
-  'method_unknown',
-  'target_too_long',
-  'unauthenticated',
-  'cross_origin',
-  'service_worker',
-  'wrong_credential_kind',
-  'scope',
-  'service_limited',
-  'service',
-  'role',
-  'other_customer',
-  'not_found',
-  'preflight_refused',
-] as const;
+  'malformed', 'several_credentials', 'method_not_allowed', 'method_unknown', 'target_too_long',
+  'unauthenticated', 'cross_origin', 'service_worker', 'wrong_credential_kind', 'scope', 'service_limited',
+  'service', 'role', 'other_customer', 'not_found', 'preflight_refused',
+] as const; // prettier-ignore
 
 const asked = z.union(
   [

@@ -34,9 +34,8 @@ export function problemsOf(check: (add: Add) => void): Problem[] {
 }
 
 /**
- * Locates problems in their file.
  * @param reasons other files that may be why
- * @throws ConfigError if there are any
+ * @throws ConfigError if there are problems
  */
 export function throwProblems(
   problems: readonly Problem[],
@@ -83,10 +82,7 @@ export function nearest(name: string, known: readonly string[]): string | undefi
   return best;
 }
 
-/**
- * Returns ` (did you mean "x"?)` for a similar name or those that contain it as a word; else a few known
- * names.
- */
+/** Returns ` (did you mean "x"?)` for similar names, or a few known names. */
 export function suggestion(name: string, known: readonly string[]): string {
   const names = [...new Set(known)];
   const found = nearest(name, names);

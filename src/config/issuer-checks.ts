@@ -72,29 +72,44 @@ function checkLoginNames(config: Config, add: Add): void {
       );
 }
 
-function checkEach({ login: { oidc: providers }, policy }: Config, add: Add): void {
-  const roles = Object.keys(policy.roles);
-  const seen = new Set<string>();
+type Fault = (path: readonly (string | number)[], message: string) => void;
+
+/** Checks that no name and no issuer is listed twice. */
+function checkDistinct(what: string, list: readonly { name: string; issuer: string }[], at: Fault): void {
+  for (const key of ['name', 'issuer'] as const)
+    list.forEach((each, i) => {
+      if (list.findIndex((other) => other[key] === each[key]) < i)
+        at([i, key], `another ${what} has the same value; remove one of them`);
+    });
+}
+
+function checkKnown(
+  kind: 'role' | 'scope',
+  name: string,
+  { policy }: Config,
+  report: (message: string) => void,
+): void {
+  const names = Object.keys(policy[`${kind}s`]);
+  if (!names.includes(name)) report(`no such ${kind} in policy.${kind}s${suggestion(name, names)}`);
+}
+
+function checkEach(config: Config, add: Add): void {
+  const { oidc: providers } = config.login;
+  checkDistinct('provider', providers, (path, message) => add(['login', 'oidc', ...path], message));
   providers.forEach((provider, i) => {
-    const fault = (path: readonly string[], message: string) => add(['login', 'oidc', i, ...path], message);
-    const { name, issuer, roles: given } = provider;
-    for (const [key, value] of Object.entries({ name, issuer })) {
-      if (seen.has(`${key} ${value}`))
-        fault([key], 'another provider has the same value; remove one of them');
-      seen.add(`${key} ${value}`);
-    }
-    if (provider.discovery === null && !isKeySetUrl(new URL(issuer)))
+    const fault: Fault = (path, message) => add(['login', 'oidc', i, ...path], message);
+    const { map, default: byDefault } = provider.roles;
+    if (provider.discovery === null && !isKeySetUrl(new URL(provider.issuer)))
       fault(['issuer'], 'expected an https:// URL; http:// only for a loopback address');
     checkClientAuthentication(provider, fault);
     for (const [key, message] of caFaults(provider.tls)) fault(['tls', key], message);
     if (!provider.scopes.includes('openid')) fault(['scopes'], 'openid is missing');
-    if (given.default === null && Object.keys(given.map).length === 0)
+    if (byDefault === null && Object.keys(map).length === 0)
       fault(['roles'], 'no login would get a role; set map or default');
-    const checkRole = (path: readonly string[], role: string) => {
-      if (!roles.includes(role)) fault(path, `no such role in policy.roles${suggestion(role, roles)}`);
-    };
-    for (const [value, role] of Object.entries(given.map)) checkRole(['roles', 'map', value], role);
-    if (given.default !== null) checkRole(['roles', 'default'], given.default);
+    for (const [value, role] of Object.entries(map))
+      checkKnown('role', role, config, (message) => fault(['roles', 'map', value], message));
+    if (byDefault !== null)
+      checkKnown('role', byDefault, config, (message) => fault(['roles', 'default'], message));
   });
 }
 
@@ -102,7 +117,7 @@ type Provider = Config['login']['oidc'][number];
 
 function checkClientAuthentication(
   { client_auth: method, client_secret: secret, client_key: file }: Provider,
-  fault: (path: readonly string[], message: string) => void,
+  fault: Fault,
 ): void {
   if (method === 'private_key_jwt') {
     if (file === null)
@@ -125,17 +140,10 @@ function caFaults(tls: Provider['tls']): [string, string][] {
 }
 
 export function checkJwtIssuers(config: Config, add: Add): void {
-  const { jwt_issuers: issuers, policy } = config;
-  const roles = Object.keys(policy.roles);
-  const scopes = Object.keys(policy.scopes);
-  const seen = new Set<string>();
-  issuers.forEach(({ name, issuer, discovery, tls, jwks, subjects }, i) => {
-    const fault = (path: readonly (string | number)[], message: string) =>
-      add(['jwt_issuers', i, ...path], message);
-    for (const [key, value] of Object.entries({ name, issuer })) {
-      if (seen.has(`${key} ${value}`)) fault([key], 'another issuer has the same value; remove one of them');
-      seen.add(`${key} ${value}`);
-    }
+  const { jwt_issuers: issuers } = config;
+  checkDistinct('issuer', issuers, (path, message) => add(['jwt_issuers', ...path], message));
+  issuers.forEach(({ issuer, discovery, tls, jwks, subjects }, i) => {
+    const fault: Fault = (path, message) => add(['jwt_issuers', i, ...path], message);
     checkPlace(issuers[i] as Issuer, config, fault);
     if (discovery !== null && jwks !== null)
       fault(['discovery'], 'has no effect with jwks; remove one of them');
@@ -145,23 +153,17 @@ export function checkJwtIssuers(config: Config, add: Add): void {
     const keys = jwks !== null && 'file' in jwks ? readText(jwks.file) : undefined;
     if (keys !== undefined && 'fault' in keys) fault(['jwks', 'file'], keys.fault);
     subjects.forEach(({ role, scope }, j) => {
-      if (!roles.includes(role))
-        fault(['subjects', j, 'role'], `no such role in policy.roles${suggestion(role, roles)}`);
-      scope.forEach((each, k) => {
-        if (!scopes.includes(each))
-          fault(['subjects', j, 'scope', k], `no such scope in policy.scopes${suggestion(each, scopes)}`);
-      });
+      checkKnown('role', role, config, (message) => fault(['subjects', j, 'role'], message));
+      scope.forEach((each, k) =>
+        checkKnown('scope', each, config, (message) => fault(['subjects', j, 'scope', k], message)),
+      );
     });
   });
 }
 
 type Issuer = Config['jwt_issuers'][number];
 
-function checkPlace(
-  { header, cookie }: Issuer,
-  config: Config,
-  fault: (path: readonly (string | number)[], message: string) => void,
-): void {
+function checkPlace({ header, cookie }: Issuer, config: Config, fault: Fault): void {
   const isOther = header.toLowerCase() !== AUTHORIZATION;
   // Issuers may share a header.
   if (isOther && isTaken(header, { ...config, jwt_issuers: [] }))

@@ -27,7 +27,7 @@ export function loadConfig(file: string, env: NodeJS.ProcessEnv = process.env): 
 
 /**
  * Reads a configuration with its certificate, key and shadow policy. Commands that only use the store do not:
- * their user may not be allowed to read the key, and a draft of a policy must not stop them.
+ * their user may not be allowed to read the key.
  * @throws ConfigError with every fault
  */
 export function loadConfigToServe(file: string, env: NodeJS.ProcessEnv = process.env): LoadedConfig {

@@ -6,9 +6,8 @@ import { createHash } from 'node:crypto';
 const MASK = '***';
 
 /**
- * Returns a configuration that is safe to show: without secrets, user, password, query and fragment of URLs,
- * and paths of webhooks. Expanded values appear as written, unless the text beside `${...}` may be such a
- * part.
+ * Returns a configuration without secrets, user, password, query and fragment of URLs, and paths of webhooks.
+ * Expanded values appear as written, unless the text beside `${...}` may be such a part.
  */
 export function maskSecrets({ config, written }: Pick<LoadedConfig, 'config' | 'written'>): unknown {
   return masked(config, layersOf(configSchema), [], written);

@@ -9,10 +9,7 @@ import type { Config } from './schema/config.js';
 import type { Path } from './positions.js';
 import type { Source } from './source.js';
 
-/**
- * Reports actions that nobody may perform, and patterns that miss an action by a letter or two: a `deny` that
- * covers nothing would let everyone through.
- */
+/** Reports actions that nobody may perform, and patterns that miss an action by a letter or two. */
 export function checkPolicy(
   config: Config,
   { lines, written }: Pick<Source, 'lines' | 'written'>,

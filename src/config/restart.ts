@@ -14,10 +14,7 @@ export function needsRestart({ config: next }: LoadedConfig, { config: before }:
   return shown.map(({ name }) => name);
 }
 
-/**
- * Returns the next configuration with the old values of settings that need a restart.
- * @param changed the result of {@link needsRestart} for the two
- */
+/** @param changed the result of {@link needsRestart} for the two */
 export function keepUntilRestart(
   next: LoadedConfig,
   before: LoadedConfig,

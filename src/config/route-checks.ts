@@ -240,10 +240,7 @@ export function sampleRequest(
   return { client: { host: host.replace('*', PLACEHOLDER) }, method, path, readings: null };
 }
 
-/**
- * Returns decoded paths that match a route. `*` stands for one segment, two, and so on, some of which other
- * routes may match.
- */
+/** Returns decoded paths that match a route, some of which other routes may match. */
 export function samplePaths(path: string, { routes }: Pick<Config, 'routes'>): string[] {
   const isOpen = path.endsWith('/*');
   const fixed = isOpen ? path.slice(0, -1) : path;

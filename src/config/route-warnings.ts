@@ -61,10 +61,7 @@ function withoutGet<T extends RouteDefinition>(route: T): T {
     : route;
 }
 
-/**
- * Warns of `/x/*` where `/x` has no route and a weaker rule: Hono and Express's `app.use` serve both with one
- * handler.
- */
+/** Warns of `/x/*` where `/x` has a weaker rule: Hono and Express's `app.use` serve both alike. */
 function baseWarnings({ config, lines, written }: Parameters<typeof routeWarnings>[0]): ConfigWarning[] {
   const { sites } = compilePolicy(config, lines);
   return config.routes.flatMap((route, i): ConfigWarning[] => {

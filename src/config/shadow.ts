@@ -43,10 +43,7 @@ export function promoted(
   };
 }
 
-/**
- * Reads and checks the shadow policy of a checked configuration; null without one.
- * @throws ConfigError with every fault
- */
+/** Reads and checks the shadow policy, if there is one. @throws ConfigError with every fault */
 export function loadShadow(
   loaded: Rules & { readonly file: string },
   env: NodeJS.ProcessEnv,

@@ -68,10 +68,7 @@ function checkUpstream(config: Config, name: string, add: Add): void {
   for (const [key, message] of tlsFileFaults(tls)) fault(['tls', key], message);
 }
 
-/**
- * Warns of upstreams with the address of the public port, and of public sites, which serve a name of their
- * own.
- */
+/** Warns of upstreams with the address of the public port, and of sites that serve a name of their own. */
 export function upstreamWarnings(config: Config, lines: Lines): ConfigWarning[] {
   return Object.entries(config.upstreams).flatMap(([name, upstream]) => {
     const line = lines[`upstreams.${name}`] ?? lines['upstream'] ?? null;

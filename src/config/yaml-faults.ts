@@ -71,10 +71,7 @@ function openingAt(document: Document, kind: 'quote' | 'bracket', end: number): 
   return opening;
 }
 
-/**
- * Control characters, and a line break of YAML that the parser takes for text: a comment would hide rules
- * behind it.
- */
+/** Control characters, and a line break that the parser takes for text: a comment would hide rules. */
 // oxlint-disable-next-line no-control-regex
 const FORBIDDEN = /[\0-\x08\v\f\x0E-\x1F]|\r(?!\n)/;
 

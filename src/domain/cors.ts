@@ -62,8 +62,8 @@ export class Cors {
   }
 
   /**
-   * Returns the fields of a preflight response, as alternating names and values. They allow nothing unless
-   * origin, method and every requested header are allowed.
+   * Returns the fields of a preflight response. They allow nothing unless origin, method and every requested
+   * header are allowed.
    * @param methods those that the route accepts on this path
    */
   preflightFields({ origin, method, headers }: Preflight, methods: readonly string[]): readonly string[] {

@@ -16,10 +16,7 @@ export interface TokenSubject {
 export interface JwtSubject {
   readonly credential: 'jwt';
   readonly user: User;
-  /**
-   * The permissions of the JWT in the form of a token. Its id is derived from the digest and names no stored
-   * token.
-   */
+  /** The permissions of the JWT in the form of a token, whose id names no stored token. */
   readonly token: Token;
   /** Name of the issuer in the configuration, and the `sub` claim. */
   readonly jwt: { readonly issuer: string; readonly subject: string };

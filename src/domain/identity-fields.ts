@@ -1,19 +1,17 @@
 import { isExactNumber, memberAt } from '../util/json.js';
 
-/** The facts about a caller that upstreams receive. A fact without a value is an empty string. */
-export interface IdentityFacts {
-  readonly user_id: string;
-  readonly customer_id: string;
-  readonly login: string;
-  readonly role: string;
-  readonly scope: string;
-  readonly services: string;
-  readonly credential: string;
-  readonly token_id: string;
-}
+/** Facts about the user that upstreams can receive, each in its own header (`identity.headers`). */
+export const IDENTITY_FACTS = [
+  'user_id', 'customer_id', 'login', 'role', 'scope', 'services', 'credential', 'token_id',
+] as const; // prettier-ignore
+
+export type IdentityFact = (typeof IDENTITY_FACTS)[number];
+
+/** A fact without a value is an empty string. */
+export type IdentityFacts = Readonly<Record<IdentityFact, string>>;
 
 /** Header field name for each fact (`identity.headers`); null omits the field. */
-export type IdentityNames = Readonly<Record<keyof IdentityFacts, string | null>>;
+export type IdentityNames = Readonly<Record<IdentityFact, string | null>>;
 
 /** Returns the identity headers as alternating names and values; facts without a value get none. */
 export function factFields(names: IdentityNames, facts: IdentityFacts): string[] {
@@ -66,10 +64,7 @@ function add(fields: string[], name: string | null, value: string): void {
   if (name !== null && value !== '') fields.push(name, fieldValueOf(value));
 }
 
-/**
- * Percent-encodes (UTF-8) what a header field cannot carry as it is. `%` is encoded too, so that the encoding
- * is reversible.
- */
+/** Percent-encodes (UTF-8) what a header field cannot carry, and `%`, reversibly. */
 function fieldValueOf(value: string): string {
   return /^[\x21-\x24\x26-\x7e](?:[\x20-\x24\x26-\x7e]*[\x21-\x24\x26-\x7e])?$/.test(value)
     ? value

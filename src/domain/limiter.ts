@@ -8,10 +8,7 @@ export interface Use {
   readonly holder: Holder;
   /** Called when its permit is held, unless {@link Limiter.acquire} returned it so. */
   go(): void;
-  /**
-   * Called when it must end. `waited`: it waited too long and has left the queue. `yielded`: it gives way to
-   * another; a permit that is held must be released soon.
-   */
+  /** Called when it must end: it waited too long, or it yields, and then must release a held permit soon. */
   leave(why: 'waited' | 'yielded'): void;
 }
 
@@ -19,10 +16,7 @@ export interface LimiterSettings {
   readonly size: number;
   readonly maxWaiting: number;
   readonly timeout: number;
-  /**
-   * Milliseconds until one that waits makes who holds most give way, so that a burst only waits. Absent if a
-   * permit that is held cannot be taken back.
-   */
+  /** Milliseconds until one that waits makes who holds most give way; absent: held permits are kept. */
   readonly patience?: number;
 }
 

@@ -1,9 +1,6 @@
 import type { Refusal } from './refusal.js';
 
-/**
- * Methods that are forwarded: those of the IANA registry (RFC 9110 16.1) and PURGE, without CONNECT and TRACE
- * (RFC 9110 9.3.6, 9.3.8) and the reserved `*` and PRI.
- */
+/** Methods that are forwarded: the registered ones (RFC 9110 16.1) without CONNECT and TRACE, and PURGE. */
 export const METHODS = [
   'GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'PURGE', 'ACL', 'BASELINE-CONTROL', 'BIND', 'CHECKIN',
   'CHECKOUT', 'COPY', 'LABEL', 'LINK', 'LOCK', 'MERGE', 'MKACTIVITY', 'MKCALENDAR', 'MKCOL', 'MKREDIRECTREF',
@@ -17,14 +14,8 @@ export const REGISTERED_METHODS: readonly string[] = [...METHODS, 'CONNECT', 'TR
 const SERVED: ReadonlySet<string> = new Set(METHODS);
 
 const READS: ReadonlySet<string> = new Set([
-  'GET',
-  'HEAD',
-  'OPTIONS',
-  'PROPFIND',
-  'REPORT',
-  'SEARCH',
-  'QUERY',
-]);
+  'GET', 'HEAD', 'OPTIONS', 'PROPFIND', 'REPORT', 'SEARCH', 'QUERY',
+]); // prettier-ignore
 
 /** Returns the refusal of a method that is not forwarded; undefined for all others. */
 export function refuseMethod(method: string, target: string): Refusal | undefined {

@@ -10,11 +10,9 @@ export interface Readings {
 
 /**
  * Returns every way in which an upstream might read a path that is not plain. Escapes of ASCII characters are
- * decoded once (RFC 3986 6.2.2.2; `%25` stays, so nothing is decoded twice). Lenient readers may do any
- * combination of the following: take `%2F` as a separator, drop `;parameters`, end the path at `%3F` or
- * `%23`, merge slashes, drop the trailing slash, and replace characters with others that they resemble
- * (`lookalikes`). Routers that match before they decode (Express, Koa) see the path as it was sent ({@link
- * asSent}).
+ * decoded once (RFC 3986 6.2.2.2). Lenient readers take `%2F` as a separator, drop `;parameters`, end the
+ * path at `%3F` or `%23`, merge slashes, drop the trailing one, take look-alikes (`lookalikes`), or all of
+ * it. Express and Koa see the path as sent ({@link asSent}).
  * @returns the readings, or a sentence if the path is refused regardless of the routes
  */
 export function readings(path: string): Readings | string {
@@ -37,19 +35,13 @@ export function readings(path: string): Readings | string {
   return { literal, lenient: [...seen], needsWildcard };
 }
 
-/**
- * Returns a path, and what precedes an encoded `?` or `#` in it: Apache with PHP-FPM, and programs that
- * decode a target before they split it, cut it there.
- */
+/** Returns a path, and its part before an encoded `?` or `#`, where Apache with PHP-FPM cuts it. */
 function untilQuery(text: string): string[] {
   const end = text.search(/[?#]/);
   return end < 0 ? [text] : [text, text.slice(0, end)];
 }
 
-/**
- * Returns a path without the parameters of each segment (Tomcat), without those of the last one (Python's
- * `urlparse`), and without everything from the first `;` on (Fastify 4).
- */
+/** Returns a path without parameters as Tomcat, Python's `urlparse` and Fastify 4 cut them. */
 function withoutParameters(text: string): string[] {
   const first = text.indexOf(';');
   const ofLast = text.indexOf(';', text.lastIndexOf('/'));
@@ -164,10 +156,7 @@ export function segmentAt(path: string, index: number): string | undefined {
   return path.slice(from, end < 0 ? path.length : end);
 }
 
-/**
- * Returns a target without its first segments; `/` if nothing is left. Decoding neither adds nor removes a
- * literal slash, so the same segments are cut off however the path is escaped.
- */
+/** Returns a target without its first segments. Decoding adds and removes no literal slash. */
 export function withoutSegments(target: string, count: number): string {
   const query = target.indexOf('?');
   const end = query < 0 ? target.length : query;

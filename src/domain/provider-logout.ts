@@ -26,18 +26,12 @@ export function isEndedBy(
   return login.issuedAt < logout.issuedAt || login.begunAt <= logout.receivedAt;
 }
 
-/**
- * Returns the names of the logouts that end a login.
- * @param sid the provider's own session id; null if it sent none
- */
+/** @param sid the provider's own session id; null if it sent none */
 export function logoutsOfLogin(issuer: string, userId: string, sid: string | null): string[] {
   return [ofUser(userId), sid === null ? ofUnnamed(userId) : ofSession(issuer, sid)];
 }
 
-/**
- * Returns the records of a logout: from one of a person's sessions at the provider, or from all.
- * @param userId undefined if the logout names only the session
- */
+/** @param userId undefined if the logout names only the session */
 export function logoutRecords(
   issuer: string,
   { userId, sid }: { readonly userId: string | undefined; readonly sid: string | undefined },

@@ -16,61 +16,40 @@ export type Refusal = RefusalKind & {
 };
 
 type RefusalKind =
-  | { readonly refusal: 'malformed'; readonly detail: string }
-  | { readonly refusal: 'several_credentials'; readonly detail: string }
+  | { readonly refusal: DetailedTag; readonly detail: string }
+  | { readonly refusal: PlainTag }
   | {
       readonly refusal: 'method_not_allowed' | 'method_unknown';
       readonly detail: string;
       readonly method: string;
       readonly path: string;
     }
-  | { readonly refusal: 'expectation_failed'; readonly detail: string }
-  | { readonly refusal: 'body_too_large'; readonly detail: string }
-  | { readonly refusal: 'fields_too_large'; readonly detail: string }
-  | { readonly refusal: 'target_too_long'; readonly detail: string }
-  | { readonly refusal: 'too_slow'; readonly detail: string }
-  /** No credential, or one that is unknown, malformed, revoked or ended; all get the same response. */
-  | { readonly refusal: 'unauthenticated' }
   | { readonly refusal: 'token_expired'; readonly tokenId: string; readonly expiredAt: EpochMs }
   | {
       readonly refusal: 'role' | 'scope' | 'service' | 'service_limited';
       readonly action: string;
       readonly detail: string;
     }
-  | { readonly refusal: 'wrong_credential_kind'; readonly detail: string }
-  | { readonly refusal: 'cross_origin'; readonly detail: string }
-  | { readonly refusal: 'service_worker'; readonly detail: string }
-  | { readonly refusal: 'other_customer'; readonly detail: string }
-  /** The login name in the body, or the token to rotate, belongs to another user than the credential. */
-  | { readonly refusal: 'other_user'; readonly detail: string }
-  | { readonly refusal: 'active_tokens' }
-  | { readonly refusal: 'malformed_check'; readonly detail: string }
-  | { readonly refusal: 'own_endpoint'; readonly detail: string }
-  | { readonly refusal: 'not_found'; readonly detail: string }
   | {
       readonly refusal: 'grant';
       readonly status: 400 | 401 | 403 | 422;
       readonly code: GrantCode;
       readonly detail: string;
     }
-  | { readonly refusal: 'login_throttled'; readonly retryAfter: number }
-  | { readonly refusal: 'rate_limited'; readonly retryAfter: number; readonly resetAt: EpochMs }
-  | { readonly refusal: 'address'; readonly detail: string }
-  | { readonly refusal: 'token_rate'; readonly retryAfter: number }
-  | { readonly refusal: 'upstream_unreachable'; readonly detail: string }
-  | { readonly refusal: 'upstream_broken'; readonly detail: string }
-  | { readonly refusal: 'upstream_too_slow'; readonly detail: string }
-  | { readonly refusal: 'store_unavailable' }
-  /** A change was sent to the store but not confirmed: it may or may not have been made. */
-  | { readonly refusal: 'outcome_unknown' }
-  | { readonly refusal: 'account_source_unavailable' }
-  /** The keys of a JWT issuer cannot be fetched, and the known ones are not sufficient. */
-  | { readonly refusal: 'key_set_unavailable' }
-  | { readonly refusal: 'audit_unavailable' }
-  /** The assertion of an allowed request cannot be signed; no request is forwarded without one. */
-  | { readonly refusal: 'signing_unavailable' }
-  | { readonly refusal: 'overloaded'; readonly detail: string }
-  | { readonly refusal: 'fault' };
+  | { readonly refusal: 'login_throttled' | 'token_rate'; readonly retryAfter: number }
+  | { readonly refusal: 'rate_limited'; readonly retryAfter: number; readonly resetAt: EpochMs };
+
+/** `other_user`: the login in the body, or the token to rotate, is not that of the credential's user. */
+type DetailedTag =
+  | 'malformed' | 'malformed_check' | 'several_credentials' | 'expectation_failed' | 'body_too_large'
+  | 'fields_too_large' | 'target_too_long' | 'too_slow' | 'wrong_credential_kind' | 'cross_origin'
+  | 'service_worker' | 'other_customer' | 'other_user' | 'own_endpoint' | 'not_found' | 'address'
+  | 'upstream_unreachable' | 'upstream_broken' | 'upstream_too_slow' | 'overloaded'; // prettier-ignore
+
+/** `unauthenticated`: any invalid credential; `outcome_unknown`: the store has not confirmed a change. */
+type PlainTag =
+  | 'unauthenticated' | 'active_tokens' | 'store_unavailable' | 'outcome_unknown' | 'account_source_unavailable'
+  | 'key_set_unavailable' | 'audit_unavailable' | 'signing_unavailable' | 'fault'; // prettier-ignore
 
 export function malformed(detail: string): Refusal {
   return { refusal: 'malformed', detail };

@@ -23,10 +23,7 @@ export function newAccessToken(): string {
   return body + checksum(body);
 }
 
-/**
- * Whether a value has the form of an access token and a correct checksum, so that mistyped and made-up ones
- * need no look-up.
- */
+/** Whether a value has the form and checksum of an access token; others need no look-up. */
 export function isAccessToken(value: string): boolean {
   if (value.length !== ACCESS_TOKEN_LENGTH || !value.startsWith(PREFIX)) return false;
   const split = ACCESS_TOKEN_LENGTH - CHECK_LENGTH;
@@ -57,10 +54,7 @@ export function newSessionId(): string {
 
 export const SESSION_ID_LENGTH = 43;
 
-/**
- * Returns the digest under which a secret is stored. A plain hash is enough: tokens, legacy keys and session
- * ids are long and random.
- */
+/** Returns the digest under which a secret is stored. A plain hash is enough for long random secrets. */
 export function digestOf(secret: string): string {
   return hash('sha256', secret, 'base64url');
 }

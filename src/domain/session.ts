@@ -21,10 +21,7 @@ export interface Session {
 
 export interface ProviderLogin {
   readonly name: string;
-  /**
-   * The provider's session id (the `sid` claim), by which the provider can end this session; null if it sent
-   * none.
-   */
+  /** The provider's session id (`sid`), by which it can end this session; null if it sent none. */
   readonly sid: string | null;
   /** The sealed ID token, for the logout at the provider. */
   readonly idToken?: string | undefined;

@@ -6,15 +6,9 @@ export type SigningAlgorithm = 'EdDSA' | 'ES256';
 export interface SigningKey {
   readonly kid: string;
   readonly algorithm: SigningAlgorithm;
-  /**
-   * Both halves as a sealed JSON Web Key, from which the published half is derived: writing to the store
-   * without the sealing key adds no key.
-   */
+  /** Both halves, sealed: writing to the store without the sealing key adds no key. */
   readonly sealedKey: string;
-  /**
-   * When the key starts to sign. It is published earlier, and signs until the next key of its algorithm
-   * starts.
-   */
+  /** It is published earlier, and signs until the next key of its algorithm starts. */
   readonly signsFrom: EpochMs;
 }
 

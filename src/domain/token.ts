@@ -19,15 +19,9 @@ export interface Token {
   /** Set on a token from a directory file: only the file changes it, and once revoked it stays revoked. */
   readonly declared?: true | undefined;
   readonly predecessorId?: string | undefined;
-  /**
-   * Set once the token is rotated. It expires after an overlap in which both it and its replacement are
-   * accepted.
-   */
+  /** Set once the token is rotated; it expires after an overlap with its replacement. */
   readonly rotated?: Rotated | undefined;
-  /**
-   * Id of the token whose rate bucket this one uses, if a token created it by rotation; absent: its own
-   * bucket.
-   */
+  /** Token whose rate bucket this one uses, if that token created it by rotation; absent: its own. */
   readonly rateId?: string | undefined;
   readonly restrictions?: TokenRestrictions | undefined;
 }
@@ -63,10 +57,7 @@ export interface SessionUse extends TokenUse {
   readonly idleEndsAt: EpochMs;
 }
 
-/**
- * Returns the restriction to services, without repeated ones; none restrict nothing. The last one is the
- * token's service id.
- */
+/** Returns the restriction to services, each once; the last one is the token's service id. */
 export function restrictedTo(given: readonly string[]): Pick<Token, 'services' | 'serviceId'> {
   const services = [...new Set(given)];
   return { services, serviceId: services.at(-1) ?? null };
@@ -82,10 +73,7 @@ const FAMILY = 12;
 const COUNT = 6;
 const PLACE = FAMILY + COUNT;
 
-/**
- * Generates the id of a token that came from no other. A replacement has its family and the next count, which
- * tells where it came from even when records are gone.
- */
+/** Generates the id of a new token. Replacements keep its family and count on from it. */
 export function newTokenId(): string {
   return withCount(newId(), 0);
 }

@@ -9,14 +9,10 @@ export type UpstreamUrl = {
 } & ({ readonly socketPath: null; readonly url: URL } | { readonly socketPath: string; readonly url: null });
 
 const SCHEME = 'unix://';
-/**
- * Size of `sun_path` on Linux without the trailing NUL. A longer path would be truncated, and name another
- * file.
- */
+/** Size of `sun_path` on Linux without the trailing NUL; a longer path would be cut. */
 const MAX_PATH = 107;
 /**
- * Path segments of printable ASCII, without what some programs decode (%), or take for the end of the path
- * (?, #, :) or a user (@).
+ * Segments without what some programs decode (%), or take for the end of the path (?, #, :) or a user (@).
  */
 const PATH = /^(?:\/(?!\.{1,2}(?:\/|$))[!"$&-.0-9;->A-[\]-~]+)+$/;
 export const SOCKET_URL_RULE =
@@ -38,10 +34,7 @@ export function parseUpstreamUrl(text: string): UpstreamUrl | undefined {
   return { origin, host, prefix: url.pathname.replace(/\/+$/, ''), socketPath: null, url };
 }
 
-/**
- * Parses the URL of an upstream that is known to be valid.
- * @throws TypeError if it is not the URL of an upstream
- */
+/** @throws TypeError if it is not the URL of an upstream */
 export function upstreamUrl(text: string): UpstreamUrl {
   const parsed = parseUpstreamUrl(text);
   if (parsed === undefined) throw new TypeError('expected the URL of an upstream');

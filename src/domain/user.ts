@@ -30,10 +30,7 @@ export interface User {
   readonly otpSecret: string | null;
   /** A locked user cannot log in, and the user's tokens and sessions are refused. */
   readonly locked: boolean;
-  /**
-   * Set if an operator locked the user. Such a lock stays, whatever the directory file or an account source
-   * says.
-   */
+  /** Set if an operator locked the user; directory files and account sources do not lift such a lock. */
   readonly lockedBy?: 'operator' | undefined;
   /**
    * The directory no longer declares this user, who is locked until the last active token ends, then deleted.
@@ -47,10 +44,7 @@ export interface User {
   readonly updatedAt: EpochMs;
 }
 
-/**
- * A user's identity at an OpenID Connect provider. The issuer and the subject never change; the provider may
- * be renamed.
- */
+/** A user's identity at a provider. Issuer and subject never change; the provider may be renamed. */
 export interface ProviderLink {
   readonly name: string;
   readonly issuer: string;
@@ -60,10 +54,7 @@ export interface ProviderLink {
   readonly loginAt: EpochMs;
 }
 
-/**
- * A user when a proof of identity was verified. The store creates what it was for only if the user's record
- * still matches.
- */
+/** A user when an identity was verified; what follows requires that the record still matches. */
 export type VerifiedOwner = Pick<
   User,
   'id' | 'customerId' | 'createdAt' | 'passwordHash' | 'otpSecret' | 'locked'

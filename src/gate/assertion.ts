@@ -30,17 +30,13 @@ const MAX_KEPT = 10_000;
 interface Entry {
   readonly subject: Subject;
   readonly kid: string;
-  readonly signedAt: EpochMs;
   /** From this time on, a new assertion would be valid for much longer. */
   readonly freshUntil: EpochMs;
   /** A promise while signing is in progress. */
   jwt: MaybePromise<string>;
 }
 
-/**
- * Signs the identity of an allowed request's caller as a JWT (RFC 7519). An assertion is reused while half of
- * its lifetime is left and the facts and the key are unchanged.
- */
+/** Signs the identity of callers as JWTs (RFC 7519), reused while half of their lifetime is left. */
 export class Assertions {
   readonly #keys: Pick<KeyRing, 'signer' | 'findSigner'>;
   readonly #settings: AssertionSettings;
@@ -57,10 +53,7 @@ export class Assertions {
     return this.#keys.findSigner(now).then((found) => this.#signedBy(found, subject, now));
   }
 
-  /**
-   * Returns an assertion of a subject that is bound to one request.
-   * @throws Unavailable when the request must not be forwarded
-   */
+  /** @throws Unavailable when the request must not be forwarded */
   async boundTo(request: BoundRequest, subject: Subject, now: EpochMs): Promise<string> {
     const signer = this.#keys.signer(now) ?? (await this.#keys.findSigner(now));
     const issuedAt = Math.floor(now / 1000);
@@ -82,7 +75,7 @@ export class Assertions {
     const jwt = sign(signer, assertionClaims(subject, this.#settings, issuedAt, expiresAt));
     // If the credential ends earlier, a new assertion would not be valid for longer.
     const freshUntil = end < wanted ? expiresAt * 1000 : expiresAt * 1000 - this.#settings.ttl / 2;
-    const entry: Entry = { subject, kid: signer.kid, signedAt: now, freshUntil, jwt };
+    const entry: Entry = { subject, kid: signer.kid, freshUntil, jwt };
     this.#kept.set(id, entry);
     jwt.then(
       (text) => (entry.jwt = text),
@@ -138,13 +131,7 @@ async function sign(signer: Signer, claims: Record<string, unknown>): Promise<st
 }
 
 function isUsable(known: Entry, signer: Signer, subject: Subject, now: EpochMs): boolean {
-  return (
-    known.kid === signer.kid &&
-    // A clock that was set back would otherwise extend its lifetime.
-    now >= known.signedAt &&
-    now < known.freshUntil &&
-    haveSameClaims(known.subject, subject)
-  );
+  return known.kid === signer.kid && now < known.freshUntil && haveSameClaims(known.subject, subject);
 }
 
 function haveSameClaims(a: Subject, b: Subject): boolean {

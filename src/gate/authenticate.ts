@@ -90,10 +90,7 @@ export function sendsCredential({ key, jwt, session }: RequestHead): boolean {
   return key !== undefined || jwt !== undefined || session !== undefined;
 }
 
-/**
- * Checks a token that was found by its secret.
- * @param ownerLoginWithin milliseconds since the owner's last login at a provider; null for no limit
- */
+/** @param ownerLoginWithin milliseconds since the owner's last login at a provider; null for no limit */
 export function checkToken(
   found: TokenWithOwner | undefined,
   now: EpochMs,

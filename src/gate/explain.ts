@@ -8,7 +8,6 @@ import type { RequestHead } from '../http/head.js';
 import type { Decision } from '../policy/decide.js';
 import { nearMisses } from '../policy/nearby.js';
 import type { Route } from '../policy/route.js';
-import type { ConfigPosition } from '../policy/rules.js';
 import { type WhatIf, whatIfGate } from './gate.js';
 import type { Admitted, Verdict } from './verdict.js';
 import { identityFields } from './identity.js';
@@ -22,18 +21,15 @@ export interface Explanation {
   readonly route: ExplainedRoute | null;
   readonly near_misses: readonly (ExplainedRoute & { readonly why: string })[];
   readonly action: string | null;
-  readonly credential: ExplainedCredential | null;
+  readonly credential: ReturnType<typeof credentialOf> | null;
   /** The issuer's subject that matches a JWT; absent without a JWT. */
   readonly jwt?: ExplainedJwt;
   readonly service: string | null;
   readonly checks: readonly ExplainedCheck[];
-  readonly guarded?: ExplainedGuard;
+  readonly guarded?: NonNullable<ReturnType<typeof guardOf>['guarded']>;
   readonly verdict: {
     readonly allowed: boolean;
-    /**
-     * `forward`, `answer` (a built-in endpoint), `preflight` (by the CORS rules), or the reason of the
-     * refusal.
-     */
+    /** `forward`, `answer` (an endpoint), `preflight` (by the CORS rules), or the reason of the refusal. */
     readonly outcome: string;
     /** Status of the response; null when the upstream or the request body decides it. */
     readonly status: number | null;
@@ -46,42 +42,8 @@ export interface Explanation {
 }
 
 /** A route with the position of its declaration; null for a built-in endpoint. */
-export interface ExplainedRoute {
-  readonly path: string;
-  readonly methods: readonly string[] | null;
-  readonly auth: string;
-  readonly place: ConfigPosition | null;
-}
-
-export interface ExplainedCredential {
-  readonly kind: Subject['credential'];
-  readonly user_id: string;
-  readonly customer_id: string;
-  readonly login: string;
-  readonly role: string;
-  readonly token_id: string | null;
-  readonly token_name: string | null;
-  readonly scopes: readonly string[] | null;
-  /** Empty when the token is not limited to services. */
-  readonly services: readonly string[];
-  readonly expires_at: string | null;
-  readonly rate?: string;
-  readonly addresses?: readonly string[];
-}
-
-export interface ExplainedGuard {
-  readonly user_id: string;
-  readonly has_active_tokens: boolean;
-  readonly place: ConfigPosition | null;
-}
-
-export interface ExplainedCheck {
-  readonly check: string;
-  readonly allowed: boolean;
-  readonly effect: string | null;
-  readonly pattern: string | null;
-  readonly place: ConfigPosition | null;
-}
+type ExplainedRoute = ReturnType<typeof routeOf>;
+export type ExplainedCheck = ReturnType<typeof checkOf>;
 
 export interface ExplainSettings {
   readonly identityNames: IdentityNames;
@@ -144,10 +106,7 @@ export function explainRefused(method: string, target: string, refusal: Refusal)
   return { ...blank({ method, target }), verdict: refusedOutcome(refusal) };
 }
 
-/**
- * Explains a preflight.
- * @param preflight its route, and whether that route's CORS rules allow the announced request
- */
+/** @param preflight its route, and whether that route's CORS rules allow the announced request */
 export function explainPreflight(
   head: RequestHead,
   { route, outcome }: { readonly route: Route; readonly outcome: 'preflight' | 'preflight_refused' },
@@ -203,11 +162,11 @@ function refusedOutcome(refusal: Refusal): Explanation['verdict'] {
   };
 }
 
-function routeOf({ name, methods, auth, position, endpoint }: Route): ExplainedRoute {
+function routeOf({ name, methods, auth, position, endpoint }: Route) {
   return { path: position?.path === 'default_route' ? '*' : name, methods, auth, place: endpoint === null ? position : null };
 } // prettier-ignore
 
-function credentialOf(subject: Subject): ExplainedCredential {
+function credentialOf(subject: Subject) {
   const { user } = subject;
   const token = subject.credential === 'session' ? null : subject.token;
   return {
@@ -226,7 +185,7 @@ function credentialOf(subject: Subject): ExplainedCredential {
   };
 }
 
-function checkOf({ reason, allowed, rule }: Decision): ExplainedCheck {
+function checkOf({ reason, allowed, rule }: Decision) {
   return {
     check: reason,
     allowed,
@@ -236,7 +195,7 @@ function checkOf({ reason, allowed, rule }: Decision): ExplainedCheck {
   };
 }
 
-function guardOf({ guarded, route }: Verdict): Pick<Explanation, 'guarded'> {
+function guardOf({ guarded, route }: Verdict) {
   if (guarded === undefined) return {};
   const position = route?.position;
   const place = position == null ? null : { ...position, path: `${position.path}.refuse_if_active_tokens` };

@@ -48,19 +48,10 @@ export interface GateServices {
 }
 
 /**
- * Authorizes requests. Every entrance uses it: the proxy, the built-in endpoints, WebSocket handshakes, and
- * `latchkey explain` and `check --expect`, which forward nothing. The first step that refuses is final. The
- * steps, in order:
- * - the route
- * - what the route accepts: a body, a service worker's script, the service named in one way only
- * - the credential
- * - the limits of its token: addresses, request rate
- * - same origin
- * - the kind of credential and the scopes that an endpoint accepts
- * - the policy
- * - the owner of the record that an endpoint was asked for
- * - the user guarded by `refuse_if_active_tokens`
- * - the write limit
+ * Authorizes requests, for every entrance. The first step that refuses is final: the route, what it accepts
+ * (body, service worker, one service), the credential, its token's addresses and rate, same origin, the kind
+ * of credential and scopes of an endpoint, the policy, the owner of an endpoint's record,
+ * `refuse_if_active_tokens`, and the write limit.
  */
 export class Gate {
   readonly #parts: GateServices;
@@ -69,10 +60,7 @@ export class Gate {
     this.#parts = parts;
   }
 
-  /**
-   * Returns a side-effect-free gate for re-authorizing open streams. A user that the request itself deleted
-   * is not looked up again.
-   */
+  /** Re-authorizes open streams, without side effects or the user that the request itself deleted. */
   forRecheck(): Gate {
     return whatIfGate({ ...this.#parts, tokens: { hasActive: async () => false } });
   }
@@ -190,10 +178,7 @@ export class Gate {
     return refusal === undefined ? { ...verdict, isOthers: true } : { ...verdict, isOthers: true, refusal };
   }
 
-  /**
-   * Refuses to delete a user with active tokens, and what the API might take for another id than Latchkey
-   * does.
-   */
+  /** Refuses to delete a user with active tokens, and ids that the API might read differently. */
   async #guard(
     { user }: Subject,
     match: Match,
@@ -210,10 +195,7 @@ export class Gate {
     return isActive ? { ...guarded, refusal: { refusal: 'active_tokens' } } : this.#count(head, guarded, now);
   }
 
-  /**
-   * Counts writes to the upstream, except purges by key or URL. Endpoints are exempt, so that revoking always
-   * works.
-   */
+  /** Counts writes to the upstream, except purges; endpoints are exempt, so that revoking always works. */
   #count(head: RequestHead, verdict: Admitted, now: EpochMs): MaybePromise<Verdict> {
     const { writeLimit } = this.#parts;
     const { subject, route, action } = verdict;
@@ -231,8 +213,8 @@ export class Gate {
 export type WhatIf = Omit<GateServices, 'lastSeen' | 'writeLimit'>;
 
 /**
- * Returns a gate that decides without a trace: no use of a credential, no write and no request rate is
- * recorded. `explain`, `check --expect`, `policy diff`, the shadow policy and the recheck of streams use it.
+ * Returns a gate without a trace, for `explain`, `check --expect`, `policy diff`, the shadow policy and
+ * rechecks.
  */
 export function whatIfGate(parts: WhatIf): Gate {
   return new Gate({
@@ -253,10 +235,7 @@ function revokes({ method }: RequestHead, { endpoint }: Route): boolean {
   return endpoint !== null && method === 'DELETE';
 }
 
-/**
- * Admits a request to an endpoint that checks a password itself. A browser's cookie still requires the same
- * origin.
- */
+/** For an endpoint that checks a password itself; a browser's cookie still requires the same origin. */
 function withoutCredential(head: RequestHead, match: Match, ownOrigins: ReadonlySet<string>): Verdict {
   const refusal = refuseCrossOrigin(head, ownOrigins);
   return refusal === undefined

@@ -11,7 +11,6 @@ import type { User } from '../domain/user.js';
 type ClaimHeaders = Readonly<Record<string, string>>;
 
 /**
- * Returns the identity headers, with the signed assertion if there is one.
  * @param request the request that the assertion is bound to, or null
  * @throws Unavailable when the request must not be forwarded
  */
@@ -21,11 +20,7 @@ export type Identify = (
   request: BoundRequest | null,
 ) => MaybePromise<readonly string[]>;
 
-/**
- * Creates the function with which every entrance adds identity headers.
- * @param assertion null when none is signed
- * @param claims the claim of each further header
- */
+/** @param claims the claim of each further header */
 export function createIdentify(
   names: IdentityNames,
   sessionScope: string,

@@ -11,10 +11,7 @@ import { policyRefusal } from './verdict.js';
 /** Who owns a record: the caller, or another user of the same customer. */
 export type Owner = 'self' | 'other';
 
-/**
- * Decides about records that built-in endpoints name by id. Access to one's own is free; others' require a
- * separate action.
- */
+/** Decides about records that endpoints name by id: others' records require a separate action. */
 export class Ownership {
   readonly #tokens: Pick<Tokens, 'trace'>;
   readonly #policy: Policy;
@@ -60,10 +57,7 @@ export class Ownership {
       : { refusal: 'other_customer', detail: 'The tokens of another customer cannot be listed' };
   }
 
-  /**
-   * Refuses access to others' records unless the caller may perform `action`; a service-limited token never
-   * may.
-   */
+  /** Refuses others' records unless the caller may perform `action`; a service-limited token never may. */
   refuseOthers(subject: Subject, action: string): Refusal | undefined {
     if (subject.credential !== 'session' && subject.token.services.length > 0) {
       return { refusal: 'service_limited', action, detail: limitedDetail(action) };

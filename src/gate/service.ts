@@ -16,10 +16,7 @@ const PLAIN_VALUE = /^[A-Za-z0-9._~:@/-]+$/;
 /** Maximum number of parameters. Readers such as PHP ignore further ones. */
 const MAX_PARAMETERS = 1_000;
 
-/**
- * Reads the service that a request names: one field or parameter of the exact name, forwarded unchanged.
- * Refuses a request with anything that some reader takes for the same name.
- */
+/** Reads the service from the one field or parameter of its exact name; refuses look-alikes beside it. */
 export function serviceOf(head: RequestHead, { route, path }: Match): NamedService | Refusal {
   if (route.service === null) return null;
   switch (route.service.from) {

@@ -111,10 +111,7 @@ class ReusedFindings {
   }
 }
 
-/**
- * Whether a refusal is about the credential or its token's limits; any route that takes one refuses it
- * likewise.
- */
+/** Whether a refusal is about the credential, so that any route that takes one refuses likewise. */
 function isOfCredential({ refusal }: Refusal): boolean {
   switch (refusal) {
     case 'unauthenticated':

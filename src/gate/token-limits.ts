@@ -20,10 +20,7 @@ interface CompiledRanges {
   isIn: boolean;
 }
 
-/**
- * Checks a token's addresses and request rate. Suspension is checked with the credential instead, because
- * nobody may learn that such a token exists.
- */
+/** Checks a token's addresses and rate; suspension is part of the credential, to keep it unknown. */
 export class TokenLimits {
   readonly #defaults: DefaultLimits | undefined;
   readonly #rates: Pick<TokenRates, 'take'> | null;

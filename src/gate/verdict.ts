@@ -97,10 +97,7 @@ function hasOrigin(origin: string, scheme: string, host: string, defaultPort: st
   return host.endsWith(defaultPort) && origin === `${scheme}://${host.slice(0, -defaultPort.length)}`;
 }
 
-/**
- * Refuses a service worker's script unless its route allows one: it would see every request of its origin,
- * including the page's passwords and new tokens.
- */
+/** A service worker would see every request of its origin, with the page's passwords and new tokens. */
 export function refuseServiceWorker(head: RequestHead, route: Route): Refusal | undefined {
   if (!head.serviceWorker || route.allowsServiceWorker) return undefined;
   return {
@@ -113,10 +110,7 @@ export function policyRefusal(decision: Decision, action: string): Refusal | und
   return decision.allowed ? undefined : { refusal: decision.reason, action, detail: decision.detail };
 }
 
-/**
- * An upstream that expects no content leaves a body unread and takes it for the next request (RFC 9110
- * 9.3.1).
- */
+/** An upstream may leave such a body unread and take it for the next request (RFC 9110 9.3.1). */
 export function bodyOnRead(method: string): Refusal {
   return {
     refusal: 'malformed',

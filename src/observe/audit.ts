@@ -15,17 +15,11 @@ export interface AuditSettings {
 }
 
 export interface AuditLog {
-  /**
-   * Writes entries.
-   * @throws Unavailable when entries are required and these cannot be written
-   */
+  /** @throws Unavailable when entries are required and these cannot be written */
   record(...entries: AuditEntry[]): void;
   /** Writes entries for something that takes effect even if they cannot be written. */
   note(...entries: AuditEntry[]): void;
-  /**
-   * Checks, before a change, that its entry can be written.
-   * @throws Unavailable when entries are required and the last one could not be written
-   */
+  /** Checks that the entry of a change can be written. @throws Unavailable if required ones cannot */
   ensureWritable(): void;
   reopen(): void;
   close(): void;
@@ -38,10 +32,7 @@ export interface AuditProcess {
   readonly onFailure?: (error: unknown) => void;
 }
 
-/**
- * Opens the audit log.
- * @throws Unavailable when entries are required and the file cannot be opened
- */
+/** @throws Unavailable when entries are required and the file cannot be opened */
 export function openAuditLog(settings: AuditSettings, process: AuditProcess): AuditLog {
   const { to } = settings;
   if (to === null) return NO_AUDIT;
@@ -60,10 +51,7 @@ const NO_AUDIT: AuditLog = {
   close: () => undefined,
 };
 
-/**
- * Writes entries to the process's own log, whatever its level. They bypass the serializer, and refusals are
- * buffered, because clients can cause them at any rate.
- */
+/** Writes entries to the process's log, whatever its level, without the serializer: there may be many. */
 class LogAudit implements AuditLog {
   readonly #log: Destination;
   readonly #process: AuditProcess;
@@ -99,10 +87,7 @@ class LogAudit implements AuditLog {
   close(): void {}
 }
 
-/**
- * Appends entries to a file, which several processes share (`O_APPEND`), before the response that they are
- * about. Where they are required, they are on disk by then.
- */
+/** Appends entries to a shared file (`O_APPEND`) before the response; required ones are then on disk. */
 class FileAudit implements AuditLog {
   readonly #file: string;
   readonly #required: boolean;
@@ -159,10 +144,7 @@ class FileAudit implements AuditLog {
     this.#descriptor = null;
   }
 
-  /**
-   * Reopens a file that was removed: nobody could read the entry. A full disk may have cut another process's
-   * line.
-   */
+  /** Reopens a file that was removed, which nobody could read. Another process's last line may be cut. */
   #openIfNeeded(): number {
     let stats = this.#descriptor === null ? undefined : fstatSync(this.#descriptor);
     if (stats?.nlink === 0) {
@@ -206,10 +188,7 @@ class FileAudit implements AuditLog {
   }
 }
 
-/**
- * Whether a regular file has a last line without its end. One that is unreadable or was moved away counts as
- * whole.
- */
+/** Whether a regular file ends within a line; one that is unreadable or was moved away does not count. */
 function isTorn(file: string, inode: number): boolean {
   const last = Buffer.alloc(1);
   try {

@@ -13,10 +13,7 @@ const GATHER_MS = 10;
 const GATHER_SIZE = 64 * 1024;
 
 export interface Destination extends DestinationStream {
-  /**
-   * Begins a line that may be buffered. The caller appends to it, then calls {@link endLine}.
-   * @returns undefined when too much is buffered
-   */
+  /** Begins a line that may be buffered, up to {@link endLine}; undefined when too much is buffered. */
   beginLine(): LineBuffer | undefined;
   endLine(): void;
   /** Schedules a write of the buffered lines at the end of this turn of the event loop. */

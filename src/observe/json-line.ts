@@ -1,9 +1,6 @@
 import { maskTokens, printable } from '../util/text.js';
 
-/**
- * Members of a JSON line, for the records written with every request, without a serializer that inspects each
- * value.
- */
+/** Members of a JSON line, for the records of requests, without a serializer that inspects each value. */
 
 export class TextMember {
   readonly #start: Uint8Array;
@@ -72,10 +69,7 @@ const ZERO = 0x30;
 /** Numbers below this are written digit by digit, without an intermediate string. */
 const SHORT = 1_000_000;
 
-/**
- * A buffer of log lines as bytes, which are taken together. Strings built with `+` take twice as long to
- * write.
- */
+/** A buffer of log lines as bytes, which take half as long to write as strings built with `+`. */
 export class LineBuffer {
   #bytes = Buffer.allocUnsafeSlow(SIZE);
   #length = 0;

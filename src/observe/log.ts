@@ -13,10 +13,7 @@ export interface LogSink {
   flush(): Promise<void>;
 }
 
-/**
- * http-proxy calls `util._extend`, which newer Node versions deprecate; operators cannot do anything about
- * it.
- */
+/** http-proxy calls the deprecated `util._extend`; operators cannot do anything about it. */
 const SUPPRESSED_WARNING = 'DEP0060';
 
 /** Redirects Node's own warnings from standard error to the log. */
@@ -33,10 +30,7 @@ export interface LogSettings {
   readonly configHash: string;
 }
 
-/**
- * Creates a log of JSON lines on stdout. Callers never wait: lines that the reader does not accept are
- * dropped.
- */
+/** Creates a log of JSON lines on stdout; lines that the reader does not accept are dropped. */
 export function createLog(settings: LogSettings): LogSink {
   const destination = openStdout();
   return {

@@ -9,10 +9,7 @@ import { auditFailures, droppedLogLines } from './metrics.js';
 
 const STDOUT = 1;
 const NEWLINE = Buffer.from('\n');
-/**
- * Bytes that a pipe takes entirely or not at all (PIPE_BUF on Linux). Of a longer write, a nearly full pipe
- * takes a part, and lines of other workers end up inside it.
- */
+/** Bytes that a pipe takes entirely or not at all (PIPE_BUF): lines of other workers stay outside. */
 const ATOMIC_WRITE = 4096;
 const BUSY_MS = 100;
 
@@ -40,10 +37,7 @@ function occurrences(lines: Buffer, part: Buffer): number {
   return count;
 }
 
-/**
- * A full pipe without a reader blocks its writer, even a pool thread, and then the process cannot exit. So it
- * is written to without blocking, like a socket.
- */
+/** Writes without blocking: a full pipe without a reader would keep the process from exiting. */
 function openPipe(): Sink {
   const socket = new Socket({ fd: STDOUT, readable: false, writable: true });
   // The reader of the log is gone, but the server keeps running.
@@ -79,10 +73,7 @@ function* piecesOf(lines: Buffer): Generator<Buffer> {
 
 const writeTo = promisify(write);
 
-/**
- * Writes to a file, a terminal or a device. A batch that a full disk refuses is dropped; the next one is
- * tried.
- */
+/** Writes to a file, a terminal or a device; a batch that a full disk refuses is dropped. */
 class FileSink implements Sink {
   readonly #queue: Buffer[] = [];
   #waiting = 0;
@@ -118,10 +109,7 @@ class FileSink implements Sink {
   }
 }
 
-/**
- * Writes some of the bytes, and returns how many.
- * @throws Error when the system refuses them
- */
+/** Writes some of the bytes, and returns how many. */
 async function writeSome(bytes: Buffer): Promise<number> {
   for (;;) {
     try {

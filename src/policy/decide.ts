@@ -84,10 +84,7 @@ export class Policy {
     return this.#roles.evaluate(subject.user.role, action);
   }
 
-  /**
-   * Decides by scopes alone, for an action that every role may perform; null for a session, which has every
-   * scope.
-   */
+  /** Decides by scopes alone, for an action of every role; null for a session, which has every scope. */
   decideByScope(subject: Subject, action: string): Decision | null {
     return subject.credential === 'session' ? null : this.#byScope(subject, action);
   }

@@ -7,10 +7,7 @@ export interface NearMiss {
 
 const MAX = 4;
 
-/**
- * Returns routes whose path matches too, and those that one segment prevents.
- * @param path as the router matched it
- */
+/** Returns routes whose path matches too, and those that one segment prevents. */
 export function nearMisses(
   routes: readonly Route[],
   matched: Route,

@@ -123,24 +123,15 @@ function parameterIndex(path: string, name: string): number {
 /** A built-in endpoint, as far as it concerns the policy. */
 export interface EndpointRule {
   readonly name: string;
-  /**
-   * Endpoints that check a password in the body accept `none`, or an `optional` credential, which must be
-   * valid if sent.
-   */
+  /** `none` and `optional`: the body has a password; an optional credential must be valid if sent. */
   readonly credential: 'none' | 'optional' | 'token' | 'session' | 'session_or_token';
   /** Whether it accepts a JWT of another issuer; with `none`, whether it ignores one. */
   readonly acceptsJwt: boolean;
-  /**
-   * What the path's `:id` names, whose owner is then checked; null where only the user's own records are
-   * searched.
-   */
+  /** What the path's `:id` names, whose owner is checked; null: only the user's own records. */
   readonly id: 'customer' | 'token' | null;
   /** The action that records of others require, in addition to the endpoint's own. */
   readonly foreignRecordAction: string | null;
-  /**
-   * An action that a token's scopes must allow, while every role may perform it; null: the route's action
-   * only.
-   */
+  /** An action that a token's scopes must allow and every role may perform; null: only the route's own. */
   readonly scopeAction: string | null;
   readonly success: 200 | 204 | null;
   /** Whether it changes something even with a read method; the audit log must then be writable. */

@@ -13,10 +13,7 @@ interface Methods {
   any: Route | undefined;
 }
 
-/**
- * How a reader matches patterns. A picky one has parameters without a brace (aiohttp) and a `*` that does not
- * begin with a slash (Flask).
- */
+/** A picky reader has parameters without a brace (aiohttp), and no `*` that begins with a slash (Flask). */
 type Matching = 'exact' | 'any_case' | 'picky';
 
 interface Node {
@@ -66,10 +63,7 @@ export class Router {
     this.#words = new Words([this.#builtIn, ...this.#roots].flatMap(wordsOf));
   }
 
-  /**
-   * Finds the route, or returns in a sentence why upstreams could read the path in two ways.
-   * @param readings null when there is only one
-   */
+  /** Finds the route, or returns in a sentence why upstreams could read the path in two ways. */
   find(method: string, path: string, readings: Readings | null): Match | string {
     if (readings === null) {
       const match = { route: this.#routeOf(method, path), path };
@@ -107,10 +101,7 @@ export class Router {
     return isOtherInAnyCase ? OTHER_CASE : match;
   }
 
-  /**
-   * Whether a reader that ignores case (Express, ASP.NET) finds another rule. Where routes differ only by
-   * case, the upstream distinguishes them and the exact one counts.
-   */
+  /** Whether a reader that ignores case (Express, ASP.NET) finds another rule than the exact one. */
   #isOtherInAnyCase(method: string, path: string, match: Match, isLenient: boolean): boolean {
     if (!this.#words.mayHaveOtherCase(path)) return false;
     // The upstream gets nothing from below the built-in endpoints, which distinguish case.
@@ -120,10 +111,7 @@ export class Router {
     return !isNamed(route, this.#fallback) && find(this.#builtIn, method, path, 1, 'any_case') !== undefined;
   }
 
-  /**
-   * Whether a route matches a path, so that `default_route` does not apply.
-   * @param path as the router matches it
-   */
+  /** Whether a route matches a path as the router does, so that `default_route` does not apply. */
   names(method: string, path: string): boolean {
     return this.#routeOf(method, path) !== this.#fallback;
   }
@@ -253,10 +241,7 @@ function hint(literal: string, reading: string): string {
   return decodeAscii(reading) === literal ? '; escape only characters that need it, in upper case' : '';
 }
 
-/**
- * Whether some reader would take the beginning of a path, as `domain/path` decodes it, for `//` and so for a
- * host.
- */
+/** Whether some reader would take the beginning of a decoded path for `//`, and so for a host. */
 function isHostLike(path: string): boolean {
   return /^\/(?:\/|;|%2F)/.test(path);
 }
@@ -302,10 +287,7 @@ interface Declared {
   readonly methods?: readonly string[] | undefined;
 }
 
-/**
- * Returns routes with their effective methods: `GET` implies `HEAD` (RFC 9110 9.3.2), unless a route of the
- * same path names it.
- */
+/** `GET` implies `HEAD` (RFC 9110 9.3.2), unless a route of the same path names it. */
 export function withImpliedHead<T extends Declared>(routes: readonly T[]): T[] {
   const named = new Set(routes.filter(({ methods }) => methods?.includes('HEAD')).map(pathKey));
   return routes.map((route) => {

@@ -9,10 +9,7 @@ export interface ConfigPosition {
 }
 
 export interface Rule {
-  /**
-   * `allow` and `deny`: a pattern that matched; `no_allow`: no pattern matched; `unknown`: no table has the
-   * name.
-   */
+  /** `no_allow`: no pattern matched; `unknown`: no table has the name. */
   readonly effect: 'allow' | 'deny' | 'no_allow' | 'unknown';
   readonly pattern: string | null;
   readonly position: ConfigPosition;

@@ -23,10 +23,7 @@ export interface Addressed {
 
 const NO_HOST = 'the request names no host, and the routes depend on it';
 
-/**
- * The routes of each host. To a browser, everything on one host is one origin: a page with a host of its own
- * shares it with no upstream, and no other host has the page.
- */
+/** The routes of each host. A page with a host of its own shares this origin with no upstream. */
 export class Sites {
   readonly #others: Router;
   readonly #named = new Map<string, Router>();
@@ -36,10 +33,7 @@ export class Sites {
   /** Origins that count as this server's own, besides those of the requested host. */
   readonly ownOrigins: ReadonlySet<string>;
 
-  /**
-   * @param page null when the page has no host of its own
-   * @param pagePath null when the page is disabled
-   */
+  /** @param pagePath null when the page is disabled */
   constructor(
     others: Router,
     page: PageSite | null,

@@ -18,10 +18,7 @@ export class Words {
     this.#hasEscapes = words.some((word) => word.includes('%'));
   }
 
-  /**
-   * Whether a segment may be one of these words in another case: only one with a capital letter, unless a
-   * word has one.
-   */
+  /** Whether a segment may be one of these words in another case. */
   mayHaveOtherCase(path: string): boolean {
     let mayDiffer = this.#hasCapitals;
     let from = 1;

@@ -1,9 +1,6 @@
 import { isIPv4, isIPv6 } from 'node:net';
 
-/**
- * Returns the 4 or 16 bytes of an IP address; none for other text. IPv4-mapped IPv6 (RFC 4291 2.5.5.2) yields
- * 4.
- */
+/** Returns 4 or 16 bytes; none for other text. IPv4-mapped IPv6 (RFC 4291 2.5.5.2) yields 4. */
 export function bytesOfAddress(address: string): number[] {
   const [plain = ''] = address.split('%', 1);
   if (isIPv4(plain)) return plain.split('.').map(Number);

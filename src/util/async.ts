@@ -1,7 +1,4 @@
-/**
- * A value now, or through a promise. The hot path handles both with {@link mapMaybe}, so that an answer of
- * the embedded store costs no promise.
- */
+/** A value now, or through a promise: an answer of the embedded store costs the hot path no promise. */
 export type MaybePromise<T> = T | Promise<T>;
 
 /** Calls `next` with the value: immediately, or when the promise resolves. */
@@ -9,10 +6,7 @@ export function mapMaybe<T, U>(value: MaybePromise<T>, next: (value: T) => Maybe
   return value instanceof Promise ? value.then(next) : next(value);
 }
 
-/**
- * Wraps a listener so that it never throws, which would end the process.
- * @param failed receives the error and the listener's arguments
- */
+/** Wraps a listener so that it never throws, which would end the process. */
 export function guarded<Args extends unknown[]>(
   listener: (...args: Args) => void,
   failed: (error: unknown, ...args: Args) => void,

@@ -51,10 +51,7 @@ export function parseUntrustedJson(text: string, limits: JsonLimits = NO_LIMITS)
   return value;
 }
 
-/**
- * Whether a parsed value is a number that may be read as text. Beyond 2^53, different ids are parsed as the
- * same number.
- */
+/** Whether a number may be read as text: beyond 2^53, different ids are parsed alike. */
 export function isExactNumber(value: unknown): value is number {
   return typeof value === 'number' && Math.abs(value) <= Number.MAX_SAFE_INTEGER;
 }

@@ -11,10 +11,7 @@ export class Node<T> {
   }
 }
 
-/**
- * A queue of members, ordered by their last renewal; a linked list, because a Map that is constantly filled
- * and emptied keeps the garbage collector busy.
- */
+/** A queue by last renewal. A Map that is constantly filled and emptied keeps the collector busy. */
 export class LinkedQueue<T> {
   /** The ends and the size, for reading only. */
   first: Node<T> | undefined;

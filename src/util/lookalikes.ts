@@ -26,10 +26,7 @@ const BEST_FIT = new Map(
   ),
 ); // prettier-ignore
 
-/**
- * What best fit may change in normalized text: the keys of the table, Latin beyond Latin-1, marks, invisible
- * characters.
- */
+/** What best fit may change: the table, Latin beyond Latin-1, marks, invisible characters. */
 const MAY_FIT = new RegExp(
   `[${[...BEST_FIT.keys()].join('')}\\u0100-\\u02af\\u1e00-\\u1eff\\u2260\\u226e\\u226f\\p{M}\\p{Default_Ignorable_Code_Point}]`,
   'gu',

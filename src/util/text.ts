@@ -10,10 +10,7 @@ export const INVISIBLE = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Poi
 const TOKEN = /lk[0-9A-Za-z]{38,}/g;
 const TOKEN_LENGTH = 40;
 
-/**
- * Masks the access tokens that people send where they do not belong. The length stays, so no cut shows a part
- * of one.
- */
+/** Masks access tokens where they do not belong; the length stays, so no cut shows a part of one. */
 export function maskTokens(text: string): string {
   return text.includes('lk') ? text.replace(TOKEN, (token) => `lk${'*'.repeat(token.length - 2)}`) : text;
 }
@@ -23,7 +20,7 @@ export function maskedStart(text: string, length: number): string {
   return maskTokens(text.length <= length ? text : text.slice(0, length + TOKEN_LENGTH)).slice(0, length);
 }
 
-/** Returns how many characters to insert, delete, replace or swap with their neighbour to make one text another. */
+/** Returns how many insertions, deletions, replacements and swaps of neighbours make one text another. */
 export function editDistance(one: string, other: string): number {
   const [a, b] = [Array.from(one), Array.from(other)];
   let [before, row]: number[][] = [[], Array.from({ length: b.length + 1 }, (_, i) => i)];

@@ -31,10 +31,7 @@ const FIRST_TIME: EpochMs = Date.parse('0000-01-01T00:00:00Z');
 const DATE_TIME =
   /^(\d{4})-(\d{2})-(\d{2})[Tt](\d{2}):(\d{2})(?::(\d{2})(?:[.,](\d+))?)?(?:[Zz]|([+-])(\d{2})(?::?(\d{2}))?)$/;
 
-/**
- * Parses an ISO 8601 date-time with `Z` or an offset, in the years 0 to 9999; undefined for anything else. A
- * space counts as `+`: a form did not encode it.
- */
+/** Parses an ISO 8601 date-time with `Z` or an offset. A space counts as `+`: a form did not encode it. */
 export function parseTime(text: string): EpochMs | undefined {
   const match = DATE_TIME.exec(text.replace(/ (?=\d{2}(?::?\d{2})?$)/, '+'));
   if (!match) return undefined;
@@ -56,10 +53,7 @@ export function parseTime(text: string): EpochMs | undefined {
 /** Maximum number of keys that a log throttle remembers: others choose parts of some keys. */
 const MAX_THROTTLED = 1_000;
 
-/**
- * Creates a function that decides, by its key, whether a message is logged now: it returns how many were
- * suppressed since the last one, or undefined within the interval.
- */
+/** The function returns how many messages of a key were suppressed, or undefined within the interval. */
 export function createLogThrottle(intervalMs = 10_000): (key?: string) => number | undefined {
   const logged = new Map<string, { at: number; suppressed: number }>();
   return (key = '') => {

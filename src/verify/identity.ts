@@ -1,5 +1,5 @@
-import { IDENTITY_FACTS, type IdentityFact, identityPreset } from '../config/schema/identity-presets.js';
-import { factFields } from '../domain/identity-fields.js';
+import { identityPreset } from '../config/schema/identity-presets.js';
+import { factFields, IDENTITY_FACTS, type IdentityFact } from '../domain/identity-fields.js';
 import { foldName } from '../http/protected-fields.js';
 import { type AssertionClaims, DEFAULT_HEADER, type HeaderOptions } from './options.js';
 

@@ -1,10 +1,6 @@
 import type { JSONWebKeySet } from 'jose';
-import {
-  IDENTITY_FACTS,
-  IDENTITY_PRESET_NAMES,
-  type IdentityFact,
-  type IdentityPresetName,
-} from '../config/schema/identity-presets.js';
+import { IDENTITY_PRESET_NAMES, type IdentityPresetName } from '../config/schema/identity-presets.js';
+import { IDENTITY_FACTS, type IdentityFact } from '../domain/identity-fields.js';
 
 export interface VerifyOptions {
   /** The keys: the URL of Latchkey's `/.well-known/jwks.json`, or a key set. */

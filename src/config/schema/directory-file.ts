@@ -108,10 +108,7 @@ const legacyKey = z
   })
   .refine((entry) => (entry.key == null) !== (entry.key_sha256 == null), 'expected either key or key_sha256');
 
-/**
- * The directory file: customers, services, users, legacy keys and tokens. One without any section is refused
- * ({@link isWithoutSections}).
- */
+/** The directory file. One without any section is refused ({@link isWithoutSections}). */
 export const directorySchema = z
   .strictObject({
     customers: z

@@ -1,16 +1,4 @@
-/** Facts about the user that an upstream can receive, each in its own header (`identity.headers`). */
-export const IDENTITY_FACTS = [
-  'user_id',
-  'customer_id',
-  'login',
-  'role',
-  'scope',
-  'services',
-  'credential',
-  'token_id',
-] as const;
-
-export type IdentityFact = (typeof IDENTITY_FACTS)[number];
+import type { IdentityFact } from '../../domain/identity-fields.js';
 
 export interface IdentityPreset {
   /** Header of each fact. A fact is missing when the family has no header with that meaning. */

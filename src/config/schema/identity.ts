@@ -1,14 +1,8 @@
 import { z } from 'zod';
-import {
-  IDENTITY_FACTS,
-  IDENTITY_PRESET_NAMES,
-  type IdentityFact,
-  identityPreset,
-} from './identity-presets.js';
+import { IDENTITY_FACTS, type IdentityFact, type IdentityNames } from '../../domain/identity-fields.js';
+import { IDENTITY_PRESET_NAMES, identityPreset } from './identity-presets.js';
 import { claimName, durationBetween, fieldName, flag, orNull, text } from './units.js';
 import { plainUrl } from './urls.js';
-
-type Names = Record<IdentityFact, string | null>;
 
 const MEANING: Readonly<Record<IdentityFact, string>> = {
   user_id: 'The id of the user',
@@ -76,8 +70,8 @@ export const identitySchema = z
 function namesOf(
   preset: (typeof IDENTITY_PRESET_NAMES)[number],
   given: Partial<Record<IdentityFact, string | null | undefined>>,
-): Names {
+): IdentityNames {
   const defaults = identityPreset(preset).headers;
   const name = (fact: IdentityFact) => (given[fact] === undefined ? (defaults[fact] ?? null) : given[fact]);
-  return Object.fromEntries(IDENTITY_FACTS.map((fact) => [fact, name(fact)])) as Names;
+  return Object.fromEntries(IDENTITY_FACTS.map((fact) => [fact, name(fact)])) as IdentityNames;
 }

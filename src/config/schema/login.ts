@@ -25,27 +25,14 @@ const rolesFields = z.strictObject({
   default: orNull(text).describe('The role of a user without a matching value; null refuses the login'),
 });
 
-/**
- * With the values of `map` in the order of the file, which reading it restores: JavaScript puts numbers
- * first.
- */
+/** With the values of `map` in the order of the file: JavaScript objects put numbers first. */
 const rolesSchema = rolesFields.transform((roles) => ({ ...roles, order: Object.keys(roles.map) }));
 
 /** Parameters of an authorization request that are set for each login, or that would change its flow. */
 const OWN_PARAMETERS: ReadonlySet<string> = new Set([
-  'client_id',
-  'response_type',
-  'response_mode',
-  'redirect_uri',
-  'scope',
-  'state',
-  'nonce',
-  'code_challenge',
-  'code_challenge_method',
-  'max_age',
-  'request',
-  'request_uri',
-]);
+  'client_id', 'response_type', 'response_mode', 'redirect_uri', 'scope', 'state', 'nonce',
+  'code_challenge', 'code_challenge_method', 'max_age', 'request', 'request_uri',
+]); // prettier-ignore
 
 const providerSchema = z.strictObject({
   name: text

@@ -116,10 +116,7 @@ const shadowDecisions = new Counts(
 
 const shadowSeries = new Map<string, Record<Change, Series>>();
 
-/**
- * Counts a request that the shadow policy would decide differently.
- * @param route as in `latchkey_requests_total`
- */
+/** @param route as in `latchkey_requests_total` */
 export function countShadowDecision(route: string, change: Change): void {
   let series = shadowSeries.get(route);
   if (series === undefined) {

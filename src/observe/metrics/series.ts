@@ -33,21 +33,33 @@ export function gauge<T extends string>(
 
 export const OTHER = 'other';
 
-/**
- * A counter whose series are looked up once and then incremented; prom-client's costs a proxied request more
- * than its decision.
- */
-export class Counts {
-  readonly type = 'counter';
-  readonly aggregator = 'sum';
+/** A metric as prom-client reads it, which the processes of a server add up. */
+abstract class SummedMetric {
+  readonly type: 'counter' | 'histogram';
   readonly name: string;
   readonly help: string;
-  readonly #series: { readonly labels: Readonly<Record<string, string>>; readonly series: Series }[] = [];
 
-  constructor(name: string, help: string) {
+  constructor(type: SummedMetric['type'], name: string, help: string) {
+    this.type = type;
     this.name = name;
     this.help = help;
     register.registerMetric(this as unknown as Metric);
+  }
+
+  protected abstract samples(): Sample[];
+
+  async get() {
+    const { type, name, help } = this;
+    return { type, aggregator: 'sum', name, help, values: this.samples() };
+  }
+}
+
+/** A counter whose series are kept: prom-client's look-up costs a request more than its decision. */
+export class Counts extends SummedMetric {
+  readonly #series: { readonly labels: Readonly<Record<string, string>>; readonly series: Series }[] = [];
+
+  constructor(name: string, help: string) {
+    super('counter', name, help);
   }
 
   get size(): number {
@@ -61,10 +73,8 @@ export class Counts {
     return series;
   }
 
-  async get() {
-    const { type, aggregator, name, help } = this;
-    const values = this.#series.map(({ labels, series }): Sample => ({ labels, value: series.value }));
-    return { type, aggregator, name, help, values };
+  protected samples(): Sample[] {
+    return this.#series.map(({ labels, series }) => ({ labels, value: series.value }));
   }
 
   reset(): void {
@@ -78,11 +88,7 @@ const BOUNDS: readonly number[] = [
   30,
 ];
 
-export class Histogram {
-  readonly type = 'histogram';
-  readonly aggregator = 'sum';
-  readonly name: string;
-  readonly help: string;
+export class Histogram extends SummedMetric {
   readonly #label: string | null;
   readonly #max: number;
   readonly #series = new Map<string, HistogramSeries>();
@@ -92,12 +98,10 @@ export class Histogram {
    * @param max maximum number of label values; further ones count as {@link OTHER}
    */
   constructor(name: string, help: string, label: string | null = null, max = 100) {
-    this.name = name;
-    this.help = help;
+    super('histogram', name, help);
     this.#label = label;
     this.#max = max;
     if (label === null) this.of('');
-    register.registerMetric(this as unknown as Metric);
   }
 
   of(value: string): HistogramSeries {
@@ -109,12 +113,10 @@ export class Histogram {
     return series;
   }
 
-  async get() {
-    const { type, aggregator, name, help } = this;
-    const values: Sample[] = [];
-    for (const [value, series] of this.#series)
-      values.push(...series.samples(name, this.#label === null ? {} : { [this.#label]: value }));
-    return { type, aggregator, name, help, values };
+  protected samples(): Sample[] {
+    return [...this.#series].flatMap(([value, series]) =>
+      series.samples(this.name, this.#label === null ? {} : { [this.#label]: value }),
+    );
   }
 
   reset(): void {
@@ -146,10 +148,7 @@ export class HistogramSeries {
   }
 }
 
-/**
- * Registers a gauge whose values are read on each scrape.
- * @param read returns values by the label's value, or a number when there is no label
- */
+/** Registers a gauge that is read on each scrape: a number, or values by that of its label. */
 export function gaugeOnDemand(
   name: string,
   help: string,
