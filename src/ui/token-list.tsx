@@ -2,7 +2,7 @@ import { useMemo, useState } from 'preact/hooks';
 import { LINKS } from './address.js';
 import { listCustomerTokens, listPeople, listTokens, type Person, type Result, type Token } from './api.js';
 import { focusHeading, useApp, useLoaded, useNow } from './app.js';
-import { Problem, Skeleton } from './parts.js';
+import { Problem } from './parts.js';
 import { DIALOGS } from './token-dialogs.js';
 import { type Action, TokenTable, Toolbar } from './token-table.js';
 import { arrange, type Filter, type Row, type Sort, toRows } from './tokens.js';
@@ -72,7 +72,7 @@ export function TokenList({ whose }: { readonly whose: 'own' | 'organisation' })
         )}
       </div>
       <Problem failure={list.failure} onRetry={list.reload} />
-      {list.value === undefined && list.loading && <Skeleton what="tokens" lines={5} />}
+      {list.value === undefined && list.loading && <p role="status">Loading the tokens…</p>}
       {list.value !== undefined && rows.length === 0 && <Empty whose={whose} />}
       {rows.length > 0 && (
         <>
