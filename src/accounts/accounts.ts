@@ -35,10 +35,7 @@ export type Checked = {
 );
 
 export interface Accounts {
-  /**
-   * Runs a check in turn.
-   * @throws Unavailable if it could not run in time
-   */
+  /** Runs a check in turn. @throws Unavailable if it could not run in time */
   enqueue<T>(network: string, work: () => Promise<T>): Promise<T>;
   /** Call it from work passed to {@link Accounts.enqueue}. */
   check(proof: Proof): Promise<Checked>;

@@ -109,9 +109,7 @@ function matches(pattern: string, value: string): boolean {
 }
 
 /**
- * Clocks are read in whole seconds, so a fraction lasts until the next one (as in `jose`).
- * @param exp in seconds
- * @param skew in milliseconds
+ * As in `jose`, a fraction of a second lasts until the next one. @param exp in seconds; skew in milliseconds
  */
 export function refusedFrom(exp: number, skew: number): EpochMs {
   return Math.min(firstSecond(exp + skew / 1000), LAST_TIME);

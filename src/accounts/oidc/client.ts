@@ -137,10 +137,7 @@ export function logoutUrl(
   return buildEndSessionUrl(client, { post_logout_redirect_uri: backTo, ...hint }).href;
 }
 
-/**
- * @param callback URL of the callback, with its query
- * @throws LoginFailed
- */
+/** @param callback with its query. @throws LoginFailed */
 export async function redeem(
   client: Configuration,
   settings: ProviderSettings,
