@@ -106,7 +106,7 @@ export class Logins {
     const network = networkOf(address);
     try {
       return await this.#oneAtATime(loginKey(login), network, () =>
-        this.#accounts.enqueue(network, () => this.#try(complete, attempted, wrongStatus, grant)),
+        this.#accounts.queue.run(network, () => this.#try(complete, attempted, wrongStatus, grant)),
       );
     } catch (error) {
       if (error instanceof Unavailable && error.refusal.refusal === 'overloaded') return error.refusal;
