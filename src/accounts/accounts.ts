@@ -1,5 +1,6 @@
 import type { AuditEvent } from '../domain/audit.js';
 import type { User } from '../domain/user.js';
+import type { LoginQueue } from './passwords.js';
 
 export interface Proof {
   readonly login: string;
@@ -35,12 +36,8 @@ export type Checked = {
 );
 
 export interface Accounts {
-  /**
-   * Runs a check in turn.
-   * @throws Unavailable if it could not run in time
-   */
-  enqueue<T>(network: string, work: () => Promise<T>): Promise<T>;
-  /** Call it from work passed to {@link Accounts.enqueue}. */
+  /** In which {@link Accounts.check} runs. */
+  readonly queue: Pick<LoginQueue, 'run'>;
   check(proof: Proof): Promise<Checked>;
   /** Called after a successful password login, in the same queued work. */
   loggedIn(user: User, password: string): Promise<void>;

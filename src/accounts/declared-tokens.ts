@@ -13,9 +13,7 @@ export interface DeclaredTokensPlan {
   readonly staysRevoked: readonly string[];
 }
 
-/**
- * Removing a token, or its secret, from the file revokes it. Neither comes back when it is declared again.
- */
+/** A token or a secret removed from the file is revoked, and stays so when it is declared again. */
 export async function planDeclaredTokens(
   { tokens = [], max_token_lifetime: maxLifetime = null }: Directory,
   known: ReadonlyMap<string, Token>,

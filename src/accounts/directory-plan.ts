@@ -147,10 +147,7 @@ function describedSlices(changes: Changes, differences: readonly Difference[], k
   }));
 }
 
-/**
- * Owners of legacy keys and users of OpenID Connect providers are never declared; they stay as long as their
- * customer does.
- */
+/** Owners of legacy keys and users of providers are never declared; they stay as long as their customer. */
 function isKeptUndeclared(user: User): boolean {
   return isGlobalApiTokenUser(user) || user.provider !== undefined;
 }

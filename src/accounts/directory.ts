@@ -32,8 +32,7 @@ export interface NotApplied {
 }
 
 /**
- * Makes the store match a directory: a small one entirely or not at all. Between the slices of a large one,
- * other requests may read a partly applied directory.
+ * A small directory is applied entirely or not at all; between slices of a large one, others may read a part.
  */
 export class DirectoryApplier {
   readonly #store: Pick<Store, 'tokens' | 'directory' | 'maintenance'>;
@@ -48,10 +47,7 @@ export class DirectoryApplier {
     this.#planner = new DirectoryPlanner(store, new DeclaredUsers(passwords, sealer));
   }
 
-  /**
-   * Returns the plan, or why it could not be written, with the differences of all attempts.
-   * @throws DirectoryUnconfirmed, StoreUnavailable
-   */
+  /** With the differences of all attempts. @throws DirectoryUnconfirmed, StoreUnavailable */
   async apply(directory: Directory, now: EpochMs): Promise<Plan | NotApplied> {
     const written: Difference[] = [];
     for (let attempts = 1; ; attempts++) {

@@ -39,16 +39,12 @@ type Account = z.output<typeof answer>;
 export class HttpAccounts implements Accounts {
   readonly #directory: DirectoryStore;
   readonly #settings: Settings;
-  readonly #queue = new LoginQueue(MAX_CONNECTIONS);
+  readonly queue = new LoginQueue(MAX_CONNECTIONS);
   #agent: ReturnType<typeof openAgent> | undefined;
 
   constructor(directory: DirectoryStore, settings: Settings) {
     this.#directory = directory;
     this.#settings = settings;
-  }
-
-  async enqueue<T>(network: string, work: () => Promise<T>): Promise<T> {
-    return this.#queue.run(network, work);
   }
 
   async check(proof: Proof): Promise<Checked> {

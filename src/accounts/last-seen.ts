@@ -13,8 +13,7 @@ const MAX_KEPT = 100_000;
 const NOTHING: Uses = { tokens: new Map(), sessions: new Map() };
 
 /**
- * Writes the last uses of tokens and sessions in batches. Those since the last write are lost if the process
- * is killed.
+ * Writes the last uses of tokens and sessions in batches; a killed process loses those since the last one.
  */
 export class LastSeen {
   readonly #usage: Pick<UsageStore, 'recordUses'>;
@@ -29,9 +28,8 @@ export class LastSeen {
   #writing: Promise<void> = Promise.resolve();
 
   /**
-   * @param interval milliseconds between writes
-   * @param idleTimeout session activity is written at a tenth of it or sooner: to other processes, a session
-   * is idle until it is written
+   * @param idleTimeout sessions are written at a tenth of it or sooner: to others, one is idle until it is
+   * written
    */
   constructor(
     usage: Pick<UsageStore, 'recordUses'>,

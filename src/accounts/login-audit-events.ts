@@ -14,10 +14,7 @@ export function otpAccepted(user: User): AuditEvent {
   return { event: 'otp.accepted', outcome: 'success', target: idsOf(user) };
 }
 
-/**
- * The login name is omitted, because people type passwords there.
- * @param wait seconds; 0 if the next attempt is allowed
- */
+/** The login name is omitted, because people type passwords there. @param wait seconds; 0 for none */
 export function failedLogin(checked: Failed, wait: number): AuditEvent[] {
   const target = idsOf(checked.user);
   const auditEvents: AuditEvent[] = [...(checked.auditEvents ?? [])];

@@ -35,9 +35,7 @@ export interface Attempted {
   readonly hasCode: boolean;
 }
 
-/**
- * `not_checked`, `right_password`: nothing was guessed. `wrong_password`: no one-time password was checked.
- */
+/** `not_checked`, `right_password`: nothing was guessed. `wrong_password`: no code was checked. */
 export type AttemptOutcome = 'not_checked' | 'right_password' | 'wrong_password' | 'wrong_code' | 'succeeded';
 
 export interface Reservation {

@@ -31,8 +31,7 @@ export interface LoggedIn<Granted> {
 export type Grant<Granted> = (user: User) => Promise<Granted | Refusal | 'owner_changed'>;
 
 /**
- * Called when the next login has to wait. It takes as long for an unknown name (null) and handles its own
- * failures, because a different response would reveal which names exist.
+ * When the next login has to wait. An unknown name (null) takes as long, or responses would tell names apart.
  */
 export type OnLockedOut = (user: User | null, wait: number) => Promise<void>;
 
@@ -55,10 +54,7 @@ export class Logins {
   readonly #onLockedOut: OnLockedOut;
   readonly #perAccount = new Map<string, LoginQueue>();
 
-  /**
-   * @param onOutcome gets `succeeded`, the code or tag of the refusal, or `unavailable`
-   * @param onLockedOut awaited before the response
-   */
+  /** @param onOutcome gets `succeeded`, the code or tag of the refusal, or `unavailable` */
   constructor(
     accounts: Accounts,
     throttle: LoginThrottle,
@@ -71,10 +67,7 @@ export class Logins {
     this.#onOutcome = onOutcome;
   }
 
-  /**
-   * @param wrongStatus status of `invalid_grant`: 401 at POST /login, 400 at POST /tokens, 403 at POST /sudo
-   * @param grant called after a successful check, before the attempt is settled
-   */
+  /** @param wrongStatus of `invalid_grant`: 401 at POST /login, 400 at POST /tokens, 403 at POST /sudo */
   async check<Granted extends object | null>(
     attempt: LoginAttempt,
     wrongStatus: WrongStatus,
@@ -104,8 +97,7 @@ export class Logins {
     );
     if ('refusal' in given) return given;
     const { login } = given.value;
-    // Before anything is counted: a caller with a credential cannot lock another account or guess its
-    // password.
+    // Before anything is counted: a credential must not help to lock or guess another account.
     if (caller !== undefined && loginKey(login) !== loginKey(caller.login)) return OTHER_USER;
     const complete = { ...attempt, ...given.value, otp: attempt.otp?.trim() || undefined };
     const attempted = { login, address, hasCode: complete.otp !== undefined };
@@ -114,7 +106,7 @@ export class Logins {
     const network = networkOf(address);
     try {
       return await this.#oneAtATime(loginKey(login), network, () =>
-        this.#accounts.enqueue(network, () => this.#try(complete, attempted, wrongStatus, grant)),
+        this.#accounts.queue.run(network, () => this.#try(complete, attempted, wrongStatus, grant)),
       );
     } catch (error) {
       if (error instanceof Unavailable && error.refusal.refusal === 'overloaded') return error.refusal;

@@ -14,10 +14,7 @@ const RESTRICTIONS: readonly { readonly name: string; readonly others: readonly 
 /** Compared with brackets: an edit may concern a bracket. */
 const WHOLE_NAMES = ['scope', 'services', 'services[]', 'service_id', 'expires_at'] as const;
 
-/**
- * Refuses an unknown parameter that looks like a restriction: if it were ignored, the token would lack one
- * that someone meant to set.
- */
+/** Otherwise a token would lack a restriction that someone meant to set. */
 export function firstMistyped(names: readonly string[], suggest = suggestRestriction): string | undefined {
   return firstLike(
     names,

@@ -52,15 +52,11 @@ export class LoginQueue {
 /** One check takes tens of milliseconds of CPU time and 46 MiB, so their concurrency is limited. */
 export class Passwords {
   readonly #hasher: Hasher;
-  readonly #queue: LoginQueue;
+  readonly queue: LoginQueue;
 
   constructor(hasher: Hasher, concurrency: number) {
     this.#hasher = hasher;
-    this.#queue = new LoginQueue(concurrency);
-  }
-
-  async enqueue<T>(network: string, work: () => Promise<T>): Promise<T> {
-    return this.#queue.run(network, work);
+    this.queue = new LoginQueue(concurrency);
   }
 
   async hash(password: string): Promise<string> {

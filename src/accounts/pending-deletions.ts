@@ -30,10 +30,7 @@ export async function hasActiveTokens(
   return all.some(({ token }) => !isExpired(token, now) && !isGoing(token));
 }
 
-/**
- * Deletes the users whose last active token has ended.
- * @param report called immediately for each user who was or may have been deleted
- */
+/** Deletes the users whose last active token has ended. @param report for those who may be deleted, too */
 export async function deletePending(
   store: Pick<Store, 'tokens' | 'directory'>,
   now: EpochMs,

@@ -98,10 +98,7 @@ function readKey(file: string): Buffer | undefined {
   }
 }
 
-/**
- * A key restored from a copy may be world-readable. Group access stays: some volumes are shared through a
- * group.
- */
+/** A key from a copy may be world-readable. Group access stays: some volumes are shared through a group. */
 function removeAccessForOthers(file: string): void {
   const { mode, uid } = statSync(file);
   if ((mode & 0o007) !== 0 && uid === process.getuid?.()) chmodSync(file, mode & 0o770);

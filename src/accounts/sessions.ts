@@ -130,10 +130,7 @@ export class Sessions {
     await this.#store.noteLogouts(logouts, until);
   }
 
-  /**
-   * The sessions that a user started through a provider.
-   * @param sids ids of the provider's own sessions, null for a login without one; undefined for all
-   */
+  /** @param sids of the provider's own sessions, null for a login without one; undefined for all */
   async ofProvider(userId: string, sids: readonly (string | null)[] | undefined): Promise<Session[]> {
     const sessions = await this.#store.listOfUser(userId);
     return sessions.filter(

@@ -102,8 +102,7 @@ export class KeyRing {
       if (error instanceof RecordUnreadable || error instanceof RecordNewer)
         throw unusable(error.message, error);
       if (!(error instanceof StoreUnavailable) || this.#keys.length === 0) throw error;
-      // Known keys stay usable. If one was removed from the store in the meantime, verifiers reject its
-      // signatures.
+      // Known keys stay usable. If one was removed meanwhile, verifiers reject its signatures.
       this.#refreshAt = performance.now() + RETRY_MS;
       this.#onStoreUnavailable(error);
     }

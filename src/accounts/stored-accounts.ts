@@ -11,15 +11,13 @@ export class StoredAccounts implements Accounts {
   readonly #directory: DirectoryStore;
   readonly #passwords: Passwords;
   readonly #otps: OneTimePasswords;
+  readonly queue: Accounts['queue'];
 
   constructor(directory: DirectoryStore, passwords: Passwords, otps: OneTimePasswords) {
     this.#directory = directory;
     this.#passwords = passwords;
     this.#otps = otps;
-  }
-
-  enqueue<T>(network: string, work: () => Promise<T>): Promise<T> {
-    return this.#passwords.enqueue(network, work);
+    this.queue = passwords.queue;
   }
 
   /** An unknown login takes as much work as a wrong password. */

@@ -22,10 +22,7 @@ export function tokenCreatedEvent(token: Token, customerId: string): AuditEvent 
   };
 }
 
-/**
- * Null stands for a removed limit.
- * @param ancestorId the token that was changed, if this one only came from it by rotation
- */
+/** @param ancestorId the token that was changed, if this one only came from it by rotation */
 export function tokenChangedEvent(id: string, change: RestrictionChange, ancestorId?: string): AuditEvent {
   const target = { token_id: id, ...limitsOf(change), ...ancestor(ancestorId) };
   return { event: 'token.changed', outcome: 'success', target };
@@ -64,10 +61,7 @@ function limitsOf({
   };
 }
 
-/**
- * For a rotated token, it includes the last use.
- * @param ancestorId the token that was revoked, if this one only came from it by rotation
- */
+/** @param ancestorId the token that was revoked, if this one only came from it by rotation */
 export function tokenRevokedEvent(id: string, found?: TokenWithUse, ancestorId?: string): AuditEvent {
   const evidence = found?.token.rotated === undefined ? {} : evidenceOf(found);
   const target = { token_id: id, ...evidence, ...ancestor(ancestorId) };

@@ -24,10 +24,8 @@ export interface ChangedToken {
 }
 
 /**
- * Tokens that came from it by rotation are suspended and resumed with it; other limits are its own. A
- * declared token is refused.
+ * Tokens that came from it by rotation are suspended and resumed with it; other limits are its own.
  * @param auditEvents receives the events of what was, or may have been, changed
- * @returns undefined if there is no such token
  */
 export async function changeToken(
   tokens: Pick<TokenStore, 'get' | 'family' | 'update'>,
@@ -45,8 +43,7 @@ export async function changeToken(
     if (before.declared) return DECLARED;
     const token = withLimits(before, change, now);
     auditEvents.splice(0, Infinity, tokenChangedEvent(id, change));
-    // Write an explicit `suspended` even without a change: the store may have lost a suspension that this
-    // process still knows.
+    // Even without a change: the store may have lost a suspension that this process knows.
     if (suspended === undefined && isDeepStrictEqual(token.restrictions, before.restrictions)) return { token: before, further: 0 };
     for (const member of family) auditEvents.push(tokenChangedEvent(member.token.id, { suspended }, id));
     // Whoever joins the family in between changes the record of its predecessor.

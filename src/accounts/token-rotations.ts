@@ -195,10 +195,7 @@ const BATCH = 100;
 /** Another process takes over from one that was killed. */
 const CLAIM_MS = 120_000;
 
-/**
- * Reports each rotated token at least once after its overlap.
- * @param settle milliseconds after the end in which a last use may still be written
- */
+/** At least once each. @param settle milliseconds in which a last use may still be written */
 export async function reportEndedOverlaps(
   tokens: Pick<TokenStore, 'claimEndedOverlaps' | 'finishOverlaps'>,
   settle: number,

@@ -143,9 +143,8 @@ export class Tokens {
   }
 
   /**
-   * Revokes tokens and those that came from them by rotation; none if an id is unknown.
+   * With those that came from them by rotation; none if an id is unknown.
    * @param auditEvents receives the events of what was, or may have been, revoked
-   * @returns unknown ids, and how many were revoked beyond those given
    */
   async revoke(
     ids: readonly string[],
@@ -184,10 +183,7 @@ export class Tokens {
     return ID.test(id) ? changeToken(this.#store.tokens, id, change, now, auditEvents) : undefined;
   }
 
-  /**
-   * Of a user who is about to be deleted. A user of another customer is unknown, and has none.
-   * @returns `similar` if only the case differs from the id of a user of this customer
-   */
+  /** A user of another customer has none. @returns `similar` if only the case differs from a user's id */
   async hasActive(userId: string, customerId: string, now: EpochMs): Promise<boolean | 'similar'> {
     const { tokens, directory, maintenance } = this.#store;
     if ((await directory.getUser(userId))?.customerId === customerId)

@@ -7,10 +7,7 @@ export function unknown(auditEvents: readonly AuditEvent[]): AuditEvent[] {
   return auditEvents.map((event) => ({ ...event, outcome: 'unknown' }));
 }
 
-/**
- * Work after a change: if it fails, the error still reports the change.
- * @throws Unavailable
- */
+/** Work after a change: if it is unavailable, the error still reports the change. */
 export async function reporting<T>(auditEvents: readonly AuditEvent[], work: () => MaybePromise<T>): Promise<T> {
   try {
     return await work();
@@ -20,10 +17,7 @@ export async function reporting<T>(auditEvents: readonly AuditEvent[], work: () 
   }
 } // prettier-ignore
 
-/**
- * A change: if it is not confirmed, the error reports it with the outcome `unknown`.
- * @throws Unavailable
- */
+/** A change: if it is not confirmed, the error reports it with the outcome `unknown`. */
 export async function reportingUnknown<T>(auditEvents: readonly AuditEvent[], change: () => Promise<T>): Promise<T> {
   try {
     return await change();

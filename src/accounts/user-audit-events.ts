@@ -4,8 +4,7 @@ import type { User } from '../domain/user.js';
 type Ids = Pick<User, 'id'> & { readonly customerId: string | null };
 
 /**
- * Its creation, or one event for each change. Logins and names are omitted: people typed them.
- * @param source what created the user, if not an operator
+ * Logins and names are omitted: people typed them. @param source what created the user, if not an operator
  */
 export function userWrittenEvents(before: User | undefined, user: User, source?: string): AuditEvent[] {
   if (before === undefined) {

@@ -127,10 +127,7 @@ async function customerObject(directory: DirectoryStore, { customerId }: User) {
   return { id: customerId, name: customer?.name ?? '' };
 }
 
-/**
- * Of the services that a token is limited to, or else of all. A service missing from the directory is named
- * by its id.
- */
+/** A service missing from the directory is named by its id. */
 async function namesOfServices(directory: DirectoryStore, customerId: string, limit: readonly string[]): Promise<Record<string, string>> {
   const names = (await directory.listServices(customerId)).map(({ id, name }) => [id, name] as const);
   if (limit.length === 0) return Object.fromEntries(names);

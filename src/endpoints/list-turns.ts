@@ -22,10 +22,7 @@ export class ListTurns {
     this.#maxWait = maxWait;
   }
 
-  /**
-   * @returns the function that ends the turn, which may be called repeatedly
-   * @throws Unavailable if the wait would be too long
-   */
+  /** Returns the function that ends the turn. @throws Unavailable if the wait would be too long */
   async begin(userId: string): Promise<() => void> {
     let turns = this.#users.get(userId);
     if (turns === undefined) this.#users.set(userId, (turns = { begun: 0, waiting: new Set() }));

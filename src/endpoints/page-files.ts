@@ -29,10 +29,7 @@ const FOLDER = new URL('../ui/', import.meta.url);
 
 const OTP_NAME = 'content="Service-OTP"';
 
-/**
- * @param otpName of the one-time password's field, which the page must know before a login
- * @param hasProviders whether the page must fetch the login methods
- */
+/** @param otpName of the one-time password's field, which the page must know before a login */
 export function readPageFiles(otpName: string, hasProviders: boolean): PageFiles {
   const assets = new URL('assets/', FOLDER);
   try {

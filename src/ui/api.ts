@@ -57,8 +57,6 @@ export interface NewToken {
   readonly services: readonly string[];
   /** ISO 8601; null when it does not expire. */
   readonly expiresAt: string | null;
-  readonly rate?: string | undefined;
-  readonly addresses?: readonly string[] | undefined;
 }
 
 /** An absent limit stays, and null removes one. */
@@ -203,8 +201,6 @@ export function createToken(token: NewToken, proof: Proof | null, otpName: strin
   });
   for (const id of token.services) form.append('services[]', id);
   if (token.expiresAt !== null) form.append('expires_at', token.expiresAt);
-  if (token.rate !== undefined) form.append('rate', token.rate);
-  for (const range of token.addresses ?? []) form.append('addresses[]', range);
   const headers: Record<string, string> = otp === '' ? {} : { [otpName]: otp };
   return call<CreatedToken>('POST', '/tokens', { form, headers, checksPassword: true });
 }

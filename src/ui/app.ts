@@ -106,13 +106,8 @@ export function useSessionEnd(
   }, [caller, onEnd, onOther]);
 }
 
-/** When the user comes back, the session may still be in use in another tab. */
-export function useReturn(act: (() => void) | null): void {
-  useEffect(() => (act === null ? undefined : onReturn(act)), [act]);
-}
-
-/** Returns what stops it. */
-function onReturn(act: () => void): () => void {
+/** Calls `act` when the user comes back to the page; returns what stops that. */
+export function onReturn(act: () => void): () => void {
   let cameAt = -Infinity;
   const comeBack = () => {
     // Coming back to a tab is also coming back to its window.

@@ -2,7 +2,7 @@ import { render } from 'preact';
 import { useCallback, useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { LINKS, logoutLink, mayLeave, readArrival, type Route, useRoute } from './address.js';
 import { type Caller, type Failure, getCaller, logOut, onSessionEnded } from './api.js';
-import { AppContext, useApp, useReturn, useSessionEnd } from './app.js';
+import { AppContext, onReturn, useApp, useSessionEnd } from './app.js';
 import { LogIn, type LogInReason } from './log-in.js';
 import { NewToken } from './new-token.js';
 import { Logo, Problem } from './parts.js';
@@ -68,7 +68,7 @@ function Page() {
     [change],
   );
   useSessionEnd(who.is === 'caller' ? who.caller : null, end, change);
-  useReturn(reason === null ? null : follow);
+  useEffect(() => (reason === null ? undefined : onReturn(follow)), [reason, follow]);
   const leave = async () => {
     const result = await logOut();
     const left = result.ok || result.failure.kind === 'ended';

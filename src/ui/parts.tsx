@@ -117,17 +117,6 @@ export function Fact({ label, children }: { readonly label: string; readonly chi
   );
 }
 
-export function Skeleton({ what, lines }: { readonly what: string; readonly lines: number }) {
-  return (
-    <div class="skeleton" role="status">
-      <span class="unseen">Loading the {what}…</span>
-      {Array.from({ length: lines }, (_, line) => (
-        <div key={line} aria-hidden="true" />
-      ))}
-    </div>
-  );
-}
-
 export function TokenLimits({ token: { rate, addresses } }: { readonly token: Token }) {
   return (
     <>

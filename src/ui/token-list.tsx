@@ -2,7 +2,7 @@ import { useMemo, useState } from 'preact/hooks';
 import { LINKS } from './address.js';
 import { listCustomerTokens, listPeople, listTokens, type Person, type Result, type Token } from './api.js';
 import { focusHeading, useApp, useLoaded, useNow } from './app.js';
-import { Problem, Skeleton } from './parts.js';
+import { Problem } from './parts.js';
 import { DIALOGS } from './token-dialogs.js';
 import { type Action, TokenTable, Toolbar } from './token-table.js';
 import { arrange, type Filter, type Row, type Sort, toRows } from './tokens.js';
@@ -11,15 +11,12 @@ import { warnBeforeOf } from './words.js';
 /** Rows shown at first, and added at a time. */
 const PAGE = 50;
 
-interface Listing {
-  readonly tokens: readonly Token[];
-  readonly people: readonly Person[];
-}
-
 export function TokenList({ whose }: { readonly whose: 'own' | 'organisation' }) {
   const { caller, announce } = useApp();
   const { customer, may, services, scopes } = caller;
-  const list = useLoaded<Listing>(() => (whose === 'own' ? listOwn() : listAll(customer.id)));
+  const list = useLoaded(() => (whose === 'own' ? listTokens() : listCustomerTokens(customer.id)));
+  // Without their names, owners are shown by their ids.
+  const { value: people = [] } = useLoaded(whose === 'own' ? nobody : listPeople);
   const [filter, setFilter] = useState<Filter>({ text: '', show: 'all' });
   const [sort, setSort] = useState<Sort>({ key: 'created', descending: true });
   const [shown, setShown] = useState(PAGE);
@@ -27,8 +24,8 @@ export function TokenList({ whose }: { readonly whose: 'own' | 'organisation' })
   const warnBefore = warnBeforeOf(caller.warn_before);
   const now = useNow();
   const rows = useMemo(
-    () => (list.value === undefined ? [] : toRows(list.value.tokens, { people: list.value.people, scopes, services })),
-    [list.value, scopes, services],
+    () => toRows(list.value ?? [], { people, scopes, services }),
+    [list.value, people, scopes, services],
   ); // prettier-ignore
   const arranged = useMemo(
     () => arrange(rows, filter, sort, warnBefore, now),
@@ -39,10 +36,7 @@ export function TokenList({ whose }: { readonly whose: 'own' | 'organisation' })
   const settle = (id: string, token: Token | undefined, message: string, others: boolean) => {
     setAsked(null);
     if (others) list.reload();
-    list.update(({ tokens, people }) => ({
-      people,
-      tokens: tokens.flatMap((each) => (each.id === id ? (token ?? []) : each)),
-    }));
+    list.update((tokens) => tokens.flatMap((each) => (each.id === id ? (token ?? []) : each)));
     announce(message);
     if (token === undefined) focusHeading();
   };
@@ -72,7 +66,7 @@ export function TokenList({ whose }: { readonly whose: 'own' | 'organisation' })
         )}
       </div>
       <Problem failure={list.failure} onRetry={list.reload} />
-      {list.value === undefined && list.loading && <Skeleton what="tokens" lines={5} />}
+      {list.value === undefined && list.loading && <p role="status">Loading the tokens…</p>}
       {list.value !== undefined && rows.length === 0 && <Empty whose={whose} />}
       {rows.length > 0 && (
         <>
@@ -143,15 +137,8 @@ export function TokenList({ whose }: { readonly whose: 'own' | 'organisation' })
   ); // prettier-ignore
 }
 
-async function listOwn(): Promise<Result<Listing>> {
-  const result = await listTokens();
-  return result.ok ? { ok: true, value: { tokens: result.value, people: [] } } : result;
-}
-
-async function listAll(customerId: string): Promise<Result<Listing>> {
-  const [tokens, people] = await Promise.all([listCustomerTokens(customerId), listPeople()]);
-  if (!tokens.ok) return tokens;
-  return people.ok ? { ok: true, value: { tokens: tokens.value, people: people.value } } : people;
+async function nobody(): Promise<Result<Person[]>> {
+  return { ok: true, value: [] };
 }
 
 function Empty({ whose }: { readonly whose: 'own' | 'organisation' }) {

@@ -123,7 +123,7 @@ export function TokenTable(props: TokenTableProps) {
     <SortHeading sortKey={key} label={label} sort={sort} onSort={onSort} />
   );
   return (
-    <table role="table" class={withOwner ? 'tokens with-owner' : 'tokens'}>
+    <table role="table" class="tokens">
       <caption class="unseen">{props.caption}</caption>
       <thead role="rowgroup">
         <tr role="row">
@@ -215,7 +215,6 @@ function SortHeading({ sortKey, label, sort, onSort }: SortHeadingProps) {
     <th
       role="columnheader"
       scope="col"
-      class={`by-${sortKey}`}
       aria-sort={here ? (sort.descending ? 'descending' : 'ascending') : undefined}
     >
       <button type="button" class="sort" onClick={press}>

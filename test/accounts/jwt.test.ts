@@ -22,6 +22,8 @@ function settingsOf(more: Partial<IssuerSettings> = {}): IssuerSettings {
   return {
     name: 'ci',
     issuer: issuer.url,
+    discovery: null,
+    tls: null,
     audience: 'latchkey',
     audience_claim: 'aud',
     header: 'Authorization',

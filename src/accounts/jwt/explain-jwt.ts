@@ -57,7 +57,7 @@ function faultOf(settings: IssuerSettings, claims: Claims, jwt: string, now: Epo
   const { exp, nbf, iat } = claims;
   if (isBound(claims)) return 'it is bound to a key (cnf), whose possession is not checked here';
   if (isEvent(claims)) return 'it has the claim events, like a logout token';
-  if (!algorithms.includes(unverifiedAlgorithm(jwt) ?? '')) return 'its algorithm is not configured';
+  if (!algorithms.some((each) => each === unverifiedAlgorithm(jwt))) return 'its algorithm is not configured';
   if (!hasAudience(settings, claims)) return `its claim ${audience} does not contain the audience`;
   if (typeof exp !== 'number') return 'it has no claim exp';
   if (now >= refusedFrom(exp, skew)) return 'it has expired';

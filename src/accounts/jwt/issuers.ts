@@ -45,10 +45,7 @@ export class JwtIssuers {
   readonly #known = new LRUCache<string, Remembered>({ max: MAX_REMEMBERED });
   readonly #pending = new Map<string, Promise<JwtSubject | undefined>>();
 
-  /**
-   * @param forwarded names of the claims that upstreams receive
-   * @param sourceOf replaces the source of an issuer's keys
-   */
+  /** @param forwarded names of the claims that upstreams receive */
   constructor(
     issuers: readonly IssuerSettings[],
     events: JwtEvents,
@@ -69,7 +66,6 @@ export class JwtIssuers {
 
   /**
    * @param place as in `RequestHead.jwtPlace`
-   * @returns undefined if the JWT is not valid
    * @throws Unavailable if the issuer's keys cannot be fetched
    */
   verify(

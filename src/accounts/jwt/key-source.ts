@@ -36,10 +36,7 @@ export function authoritiesOf({ tls }: IssuerAddress): string | undefined {
   return tls == null ? undefined : readRegularFile(tls.ca).toString();
 }
 
-/**
- * Fetches the configuration of an issuer or a provider (OpenID Connect Discovery 1.0, 4).
- * @throws Error that gives the reason
- */
+/** OpenID Connect Discovery 1.0, 4. @throws Error that gives the reason */
 export async function fetchConfiguration(address: IssuerAddress): Promise<Record<string, unknown>> {
   const { issuer, discovery } = address;
   const url = discovery ?? `${issuer.replace(/\/$/, '')}/.well-known/openid-configuration`;

@@ -1,3 +1,4 @@
+import type { Config } from '../../config/schema/config.js';
 import type { JwtSubject } from '../../domain/credential.js';
 import { jwtCookiePlace } from '../../http/authorization.js';
 import { isExactNumber, memberAt } from '../../util/json.js';
@@ -6,7 +7,6 @@ import { derivedId } from '../../domain/secret.js';
 import type { EpochMs } from '../../util/time.js';
 import { restrictedTo } from '../../domain/token.js';
 import type { Claims } from './decode.js';
-import type { IssuerAddress } from './key-source.js';
 
 const MAX_SUBJECT = 255;
 
@@ -15,28 +15,10 @@ const LAST_TIME = Date.UTC(9999, 11, 31);
 /** Characters that a header field carries unencoded. With `%`, two subjects could look the same. */
 const SUBJECT = /^[\x21-\x24\x26-\x7e]+$/;
 
-/** `jwt_issuers.subjects` */
-export interface SubjectRule {
-  readonly claims: Readonly<Record<string, string>>;
-  readonly customer_id: string;
-  readonly role: string;
-  readonly scope: readonly string[];
-  readonly services?: readonly string[] | undefined;
-}
+/** Times are in milliseconds. */
+export type IssuerSettings = Config['jwt_issuers'][number];
 
-/** `jwt_issuers`; times are in milliseconds. */
-export interface IssuerSettings extends IssuerAddress {
-  readonly name: string;
-  readonly audience: string | readonly string[];
-  readonly audience_claim: 'aud' | 'client_id' | 'azp';
-  readonly header: string;
-  /** Null: the header carries its JWTs. */
-  readonly cookie: string | null;
-  readonly jwks: { readonly url: string } | { readonly file: string } | null;
-  readonly algorithms: readonly string[];
-  readonly clock_skew: number;
-  readonly subjects: readonly SubjectRule[];
-}
+export type SubjectRule = IssuerSettings['subjects'][number];
 
 /** As in `RequestHead.jwtPlace`. */
 export function placeOf({ header, cookie }: Pick<IssuerSettings, 'header' | 'cookie'>): string {
@@ -109,9 +91,7 @@ function matches(pattern: string, value: string): boolean {
 }
 
 /**
- * Clocks are read in whole seconds, so a fraction lasts until the next one (as in `jose`).
- * @param exp in seconds
- * @param skew in milliseconds
+ * As in `jose`, a fraction of a second lasts until the next one. @param exp in seconds; skew in milliseconds
  */
 export function refusedFrom(exp: number, skew: number): EpochMs {
   return Math.min(firstSecond(exp + skew / 1000), LAST_TIME);

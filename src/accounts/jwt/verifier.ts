@@ -8,10 +8,7 @@ import type { KeySets } from './key-sets.js';
 import { createKeySource, type KeySource } from './key-source.js';
 import { hasAudience, type IssuerSettings } from './subjects.js';
 
-/**
- * Returns the claims of a valid JWT, or why it is not valid.
- * @throws Unavailable if the issuer's keys cannot be fetched
- */
+/** Returns why, if a JWT is not valid. @throws Unavailable if the issuer's keys cannot be fetched */
 export type Verifier = (jwt: string, now: EpochMs) => Promise<Claims | 'invalid' | 'expired'>;
 
 export function createVerifier(

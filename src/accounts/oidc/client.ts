@@ -142,10 +142,7 @@ export function logoutUrl(
 /** The issuers of Amazon Cognito, which refuses a logout without its own parameter. */
 const COGNITO = /^https:\/\/cognito-idp\.[a-z\d-]+\.amazonaws\.com(?:\.cn)?\//;
 
-/**
- * @param callback URL of the callback, with its query
- * @throws LoginFailed
- */
+/** @param callback with its query. @throws LoginFailed */
 export async function redeem(
   client: Configuration,
   settings: ProviderSettings,

@@ -25,10 +25,7 @@ export class LoginLimits {
     return seconds(await this.#store.reserve([networkRate('oidc logins from ', address)], now), now);
   }
 
-  /**
-   * Counts a callback as a failure before it is checked.
-   * @returns the seconds to wait; 0 for none
-   */
+  /** Counts a callback as a failure before it is checked. @returns the seconds to wait; 0 for none */
   async attempt(address: string, now: EpochMs): Promise<number> {
     return seconds(await this.#store.reserve(this.#failures(address), now), now);
   }

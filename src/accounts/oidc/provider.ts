@@ -79,10 +79,7 @@ export class Provider {
     return { claims: await moreClaims(claims), idToken };
   }
 
-  /**
-   * Returns why, if the token is not valid.
-   * @throws Unavailable, LoginFailed
-   */
+  /** Returns why, if the token is not valid. @throws Unavailable, LoginFailed */
   async loggedOut(token: string, now: EpochMs): Promise<LoggedOut | string> {
     return (await this.#signedTokens()).loggedOut(token, now);
   }

@@ -34,10 +34,7 @@ export class SignedTokens {
     this.#keys = new KeySet(source, undefined, undefined, COOLDOWN_MS);
   }
 
-  /**
-   * OpenID Connect Core 3.1.3.7 and 3.1.3.8, except for the nonce.
-   * @throws LoginFailed
-   */
+  /** OpenID Connect Core 3.1.3.7 and 3.1.3.8, except for the nonce. @throws LoginFailed */
   async claimsOf(idToken: string, accessToken: string, now: EpochMs): Promise<Claims> {
     const required = { requiredClaims: ['exp', 'iat', 'sub'], maxTokenAge: MAX_TOKEN_AGE };
     const claims = await this.#verify(idToken, now, required).catch((cause: unknown) => {

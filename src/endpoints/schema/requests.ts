@@ -146,9 +146,7 @@ export function readCreateToken(
   };
 }
 
-/**
- * The last one if a form has several. A JSON value that is not text becomes empty, which no check accepts.
- */
+/** The last of several. A JSON value that is not text becomes empty, which no check accepts. */
 function nameIn({ params, json }: Body): string | undefined {
   const sent = params.all('name').at(-1);
   if (sent === undefined || typeof json !== 'object' || json === null) return sent;
