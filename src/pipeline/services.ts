@@ -45,9 +45,8 @@ export interface Services extends LoginPages {
   readonly bindsAssertions: boolean;
   readonly rateLimitNames: RateLimitNames;
   readonly expiryWarning: ExpiryWarning | null;
-  readonly upstreamOf: (name: string) => Upstream;
-  /** Name of the upstream for routes that do not name one. */
-  readonly defaultUpstream: string;
+  /** Returns the upstream of this name; null: the one for routes that do not name one. */
+  readonly upstreamOf: (name: string | null) => Upstream;
   readonly log: Log;
   readonly accessLog: AccessLog;
   readonly tracing: Tracing | undefined;
