@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net';
 import { forbidsContent } from '../domain/statuses.js';
 import type { OutgoingResponse } from '../http/exchange.js';
-import { batchWrites, flushLarge, flushWrites } from '../http/write-batch.js';
+import { batchWrites, flushLarge, flushWrites } from '../net/write-batch.js';
 import {
   CHUNK_END,
   CHUNKED,

@@ -1,5 +1,6 @@
 import type { Socket } from 'node:net';
 import { withoutSegments } from '../domain/path.js';
+import type { Subject } from '../domain/credential.js';
 import type { Refusal } from '../domain/refusal.js';
 import type { Admitted, Verdict } from '../gate/verdict.js';
 import type { ParsedRequest } from '../http/exchange.js';
@@ -9,10 +10,11 @@ import type { PeerSocket } from '../http/client-address.js';
 import type { RequestHead } from '../http/head.js';
 import { endRaw, writeRawReply } from '../http/write-reply.js';
 import { openWebSockets } from '../observe/metrics/requests.js';
-import { ForwardingHandler } from '../pipeline/forwarding-handler.js';
+import { RequestHandler } from '../pipeline/request-handler.js';
 import { NOT_A_WEBSOCKET, refuseWebSocket } from '../pipeline/handshakes.js';
 import type { Services } from '../pipeline/services.js';
-import type { StreamRevalidator } from '../pipeline/streams.js';
+import { traceCall } from '../pipeline/trace.js';
+import type { Stream, StreamRevalidator, WatchedStream } from '../pipeline/streams.js';
 import type { InFlight } from '../upstream/forward-request.js';
 
 /**
@@ -32,12 +34,14 @@ export function createUpgradeListener(
 
 const SHUTTING_DOWN: Refusal = { refusal: 'overloaded', detail: 'The server is shutting down' };
 
-class HandshakeHandler extends ForwardingHandler {
+class HandshakeHandler extends RequestHandler implements Stream {
+  readonly #streams: StreamRevalidator;
   readonly #isDraining: () => boolean;
   readonly #req: ParsedRequest;
   readonly #socket: Socket;
   readonly #headBytes: Buffer;
   #isForwarded = false;
+  #watched: WatchedStream | undefined;
   #handshake: InFlight | undefined;
   #isOpen = false;
 
@@ -49,11 +53,20 @@ class HandshakeHandler extends ForwardingHandler {
     socket: Socket,
     headBytes: Buffer,
   ) {
-    super(services, streams);
+    super(services, true);
+    this.#streams = streams;
     this.#isDraining = isDraining;
     this.#req = req;
     this.#socket = socket;
     this.#headBytes = headBytes;
+  }
+
+  get head(): RequestHead {
+    return this.record.head as RequestHead;
+  }
+
+  get subject(): Subject | null {
+    return this.record.subject;
   }
 
   protected readHead(): RequestHead | Refusal {
@@ -67,11 +80,7 @@ class HandshakeHandler extends ForwardingHandler {
   protected override refusalOf(head: RequestHead, verdict: Verdict): Refusal | undefined {
     if (verdict.refusal !== undefined) return verdict.refusal;
     const { services } = this;
-    return refuseWebSocket(
-      head,
-      verdict,
-      (upstream) => services.upstreamOf(upstream ?? services.defaultUpstream).settings.protocol,
-    );
+    return refuseWebSocket(head, verdict, (upstream) => services.upstreamOf(upstream).settings.protocol);
   }
 
   protected get peer(): PeerSocket {
@@ -102,12 +111,14 @@ class HandshakeHandler extends ForwardingHandler {
   protected allow(head: RequestHead, { route }: Admitted, identity: readonly string[]): void {
     const { services, record } = this;
     const socket = this.#socket;
-    const upstream = this.upstreamOf(route);
+    const upstream = services.upstreamOf(route.upstream);
+    record.upstream = upstream.name;
     const target = withoutSegments(head.target, route.strippedSegments);
-    const fields = this.fieldsFor(head, identity, upstream, target, route);
+    const fields = services.requestHeaders(head, identity, record.requestId, route.strippedPrefix);
+    if (record.trace !== undefined) fields.push(...traceCall(record.trace, upstream, head.method, target));
     record.sentAt = performance.now();
     let refused = false;
-    this.watch();
+    this.#watched = this.#streams.watch(this);
     this.#handshake = services.upgrade({
       head,
       subject: record.subject,
@@ -135,11 +146,11 @@ class HandshakeHandler extends ForwardingHandler {
         this.finish();
         this.#isOpen = status === 101;
         if (!this.#isOpen) {
-          this.endWatch();
+          this.#streams.end(this.#watched);
           return;
         }
         countOpen(socket);
-        socket.once('close', () => this.endWatch());
+        socket.once('close', () => this.#streams.end(this.#watched));
       },
     });
     this.#isForwarded = true;

@@ -1,4 +1,5 @@
 import { performance } from 'node:perf_hooks';
+import { withoutSegments } from '../domain/path.js';
 import { type Refusal, Unavailable } from '../domain/refusal.js';
 import type { BoundRequest } from '../gate/assertion.js';
 import type { Admitted, Verdict } from '../gate/verdict.js';
@@ -20,9 +21,12 @@ const NOBODY: readonly string[] = [];
 export abstract class RequestHandler {
   protected readonly services: Services;
   protected readonly record = newRecord(newRequestId());
+  readonly #forwards: boolean;
 
-  constructor(services: Services) {
+  /** @param forwards whether Latchkey forwards allowed requests itself */
+  constructor(services: Services, forwards = false) {
     this.services = services;
+    this.#forwards = forwards;
   }
 
   /** Reads the head, or returns why it cannot be authorized. */
@@ -110,7 +114,7 @@ export abstract class RequestHandler {
 
   #identify(head: RequestHead, admitted: Admitted, judgedAt: number): void {
     const { subject } = admitted;
-    const bound = this.services.bindsAssertions ? this.boundRequest(head, admitted.route) : null;
+    const bound = this.services.bindsAssertions ? this.#boundRequest(head, admitted.route) : null;
     const identity = subject === null ? NOBODY : this.services.identify(subject, Date.now(), bound);
     if (!(identity instanceof Promise)) this.allow(head, admitted, identity);
     else
@@ -152,11 +156,13 @@ export abstract class RequestHandler {
     }
   }
 
-  /**
-   * The request that an assertion is bound to: the one that was authorized, when another proxy forwards it.
-   */
-  protected boundRequest({ method, target }: RequestHead, _route: Route): BoundRequest {
-    return { method, target, requestId: this.record.requestId };
+  /** The request that an assertion is bound to: as whoever checks the assertion receives it. */
+  #boundRequest({ method, target }: RequestHead, { upstream, strippedSegments }: Route): BoundRequest {
+    const { requestId } = this.record;
+    if (!this.#forwards) return { method, target, requestId };
+    // The configuration check ensured that all addresses have the same path.
+    const prefix = this.services.upstreamOf(upstream).addresses[0]?.prefix ?? '';
+    return { method, target: prefix + withoutSegments(target, strippedSegments), requestId };
   }
 
   protected expiryFields(): readonly string[] {

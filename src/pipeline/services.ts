@@ -3,7 +3,7 @@ import type { Gate } from '../gate/gate.js';
 import type { Identify } from '../gate/identity.js';
 import type { AcceptedSchemes } from '../http/authorization.js';
 import type { Challenge } from '../http/challenges.js';
-import type { BodyLimits } from '../http/read-body.js';
+import type { BodyLimits } from '../net/read-body.js';
 import type { FieldSplitter } from '../http/joined-fields.js';
 import type { HeadReader } from '../http/read-head.js';
 import type { Log } from '../observe/log.js';
@@ -45,9 +45,8 @@ export interface Services extends LoginPages {
   readonly bindsAssertions: boolean;
   readonly rateLimitNames: RateLimitNames;
   readonly expiryWarning: ExpiryWarning | null;
-  readonly upstreamOf: (name: string) => Upstream;
-  /** Name of the upstream for routes that do not name one. */
-  readonly defaultUpstream: string;
+  /** Returns the upstream of this name; null: the one for routes that do not name one. */
+  readonly upstreamOf: (name: string | null) => Upstream;
   readonly log: Log;
   readonly accessLog: AccessLog;
   readonly tracing: Tracing | undefined;

@@ -62,8 +62,8 @@ export class StreamRevalidator {
     return this.#streams.add(stream, performance.now());
   }
 
-  end(watched: WatchedStream): void {
-    this.#streams.remove(watched);
+  end(watched: WatchedStream | undefined): void {
+    if (watched !== undefined) this.#streams.remove(watched);
   }
 
   /** Runs an endpoint. It is not aborted, but {@link StreamRevalidator.settled} waits for it. */

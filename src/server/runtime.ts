@@ -115,6 +115,7 @@ export function createRuntime(
   const { writes_per_hour: perHour } = config.rate_limit;
   const { warn_before: warnBefore } = config.tokens;
   const upstreams = new Upstreams(config.upstreams, log);
+  const standardUpstream = defaultUpstream(config);
 
   const issuers =
     config.jwt_issuers.length === 0
@@ -212,8 +213,7 @@ export function createRuntime(
       credentialNames: credentials,
       ownCookies: [...credentialCookies, ...otherCookies],
     }),
-    upstreamOf: (name) => upstreams.named(name),
-    defaultUpstream: defaultUpstream(config),
+    upstreamOf: (name) => upstreams.named(name ?? standardUpstream),
     identify: createIdentify(
       config.identity.headers,
       policy.sessionScope,

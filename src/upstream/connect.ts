@@ -6,7 +6,7 @@ import {
   type SecureContext,
 } from 'node:tls';
 import { formatDuration } from '../util/time.js';
-import type { ReadOption } from '../http/socket-reader.js';
+import type { ReadOption } from '../net/socket-reader.js';
 import type { Connect } from './connection.js';
 import { codeOf, UpstreamFault } from './faults.js';
 import { stat } from 'node:fs';

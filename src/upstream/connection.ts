@@ -1,8 +1,8 @@
 import type { Socket } from 'node:net';
 import { bindsConnection } from '../http/authorization.js';
 import { firstField } from '../http/fields.js';
-import { type ReadOption, SocketReader } from '../http/socket-reader.js';
-import { batchWrites } from '../http/write-batch.js';
+import { type ReadOption, SocketReader } from '../net/socket-reader.js';
+import { batchWrites } from '../net/write-batch.js';
 import {
   DATA,
   DEFAULT_LIMITS,

@@ -1,5 +1,5 @@
 import type { Socket } from 'node:net';
-import { batchWrites, flushLarge } from '../http/write-batch.js';
+import { batchWrites, flushLarge } from '../net/write-batch.js';
 import { CHUNK_END, CHUNKED, chunkStart, lastChunk, type Length } from '../http1/write.js';
 import type { BodySink } from './upload.js';
 

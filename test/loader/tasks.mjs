@@ -138,6 +138,7 @@ const TOGETHER = Object.entries({
     'reload',
     'retiring',
     'store-readiness',
+    'unaccepted',
     'upgrade',
     'webhooks',
     'worker-counts',

@@ -1,3 +1,4 @@
+import type { ChildProcess } from 'node:child_process';
 import type { Worker as ClusterWorker } from 'node:cluster';
 import { MAX_TIMER_MS } from '../../util/time.js';
 import { baseUrl } from '../../listeners/server.js';
@@ -86,4 +87,92 @@ export async function endWorker(
   );
   await exited;
   clearTimeout(timer);
+}
+
+/** A connection handle as passed by `node:cluster`. */
+interface Handle {
+  close(): void;
+}
+
+interface ClusterMessage {
+  readonly cmd?: string;
+  readonly act?: string;
+  /** Sequence number of the message. */
+  readonly seq?: number;
+  /** Sequence number of the message that this one acknowledges. */
+  readonly ack?: number;
+  /** With `ack`: whether the worker accepted the connection. */
+  readonly accepted?: boolean;
+}
+
+/** Delay after a worker's exit, in which its last acknowledgements are read. */
+const ACK_GRACE_MS = 500;
+
+type Send = (message: ClusterMessage, handle?: Handle, ...rest: unknown[]) => boolean;
+
+type WorkerProcess = Omit<ChildProcess, 'send'> & { send: Send };
+
+interface Sent {
+  readonly to: WorkerProcess;
+  readonly message: ClusterMessage;
+  readonly handle: Handle;
+}
+
+/** Connections without an answer, by the sequence number of their message, of all workers. */
+const unanswered = new Map<number, Sent>();
+/** Connections that a worker returned, until `node:cluster` sends them to another one. */
+const returned = new Set<Handle>();
+
+/**
+ * Passes connections that a worker had received but not accepted when it ended to another one: `node:cluster`
+ * would leave them open in the primary forever (lib/internal/cluster/round_robin_handle.js). They keep their
+ * sequence number, so that the worker that accepts them acknowledges them.
+ * @param nextWorker returns a serving worker; undefined when there is none, then they are closed
+ */
+export function redistributeUnaccepted(
+  worker: ClusterWorker,
+  nextWorker: () => ClusterWorker | undefined,
+): void {
+  const child = processOf(worker);
+  const { send } = child;
+  child.send = (message, handle, ...rest) => {
+    if (message.act === 'newconn' && message.seq !== undefined && handle !== undefined) {
+      unanswered.set(message.seq, { to: child, message, handle });
+      returned.delete(handle);
+    }
+    return send.call(child, message, handle, ...rest);
+  };
+  // Before `node:cluster` reads the answer and sends the connection again.
+  child.prependListener('internalMessage', ({ ack, accepted }: ClusterMessage) => {
+    const sent = ack === undefined ? undefined : unanswered.get(ack);
+    if (ack === undefined || sent === undefined) return;
+    unanswered.delete(ack);
+    if (accepted === false) returned.add(sent.handle);
+    if (returned.size > 0) setImmediate(closeForgotten);
+  });
+  worker.once('exit', () => {
+    setTimeout(() => {
+      for (const [number, { to, message, handle }] of unanswered) {
+        if (to !== child) continue;
+        unanswered.delete(number);
+        const next = nextWorker();
+        if (next === undefined) handle.close();
+        // Without a callback, an error would end the primary. If this worker ends too, another one gets the
+        // connection.
+        else processOf(next).send(message, handle, undefined, () => undefined);
+      }
+      closeForgotten();
+    }, ACK_GRACE_MS).unref();
+  });
+}
+
+/** Closes returned connections once no worker is left to answer, and so to ask for them. */
+function closeForgotten(): void {
+  if (unanswered.size > 0) return;
+  for (const handle of returned) handle.close();
+  returned.clear();
+}
+
+function processOf(worker: ClusterWorker): WorkerProcess {
+  return worker.process as WorkerProcess;
 }

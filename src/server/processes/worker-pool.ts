@@ -8,6 +8,7 @@ import {
   killUnlessListening,
   type Listeners,
   listening,
+  redistributeUnaccepted,
   whenListening,
 } from './worker-lifecycle.js';
 
@@ -134,6 +135,7 @@ export class WorkerPool {
     const worker = cluster.fork();
     const member: PooledWorker = { worker, config: null, phase: 'starting', endsItself: false };
     this.#members.add(member);
+    redistributeUnaccepted(worker, () => this.serving.at(-1)?.worker);
     sendConfig(worker, () => (member.config = current()));
     whenListening(worker, listeners, () => {
       if (member.phase === 'ending') return;
