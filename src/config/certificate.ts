@@ -96,7 +96,7 @@ export function readText(file: string): Read<string> {
 
 const CERTIFICATE = /-----BEGIN (?:TRUSTED |X509 )?CERTIFICATE-----[^-]*-----END [^-]*-----/g;
 
-export function certificatesIn(text: string): Read<X509Certificate[]> {
+function certificatesIn(text: string): Read<X509Certificate[]> {
   const blocks = text.match(CERTIFICATE) ?? [];
   if (blocks.length === 0)
     return { fault: 'the file has no certificate in PEM form ("-----BEGIN CERTIFICATE-----")' };

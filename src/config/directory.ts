@@ -137,7 +137,7 @@ export function directoryRules({ policy, tokens }: Pick<Config, 'policy' | 'toke
   return { roles: Object.keys(roles), scopes: Object.keys(scopes), maxLifetime: tokens.max_lifetime };
 }
 
-export function checkDeclaredTokens(
+function checkDeclaredTokens(
   { users, services, legacy_keys: keys = [], tokens }: DirectoryFile,
   rules: DirectoryRules | undefined,
   now: EpochMs,

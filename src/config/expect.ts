@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { ConfigError, type Fault, suggestion } from './fault.js';
+import { type Fault, problemsOf, suggestion, throwProblems } from './fault.js';
 import type { Config } from './schema/config.js';
 import { checkSource } from './check-source.js';
 import { readSource } from './source.js';
@@ -58,23 +58,18 @@ export function loadExpectations(
 ): Expectations {
   const source = readSource(resolve(file), expectSchema, env);
   const { requests } = checkSource(source, expectSchema);
-  const faults = requests.flatMap(({ as }, i): Fault[] => {
-    if (as === 'anonymous') return [];
-    const check = (key: string, name: string, names: readonly string[]) =>
-      names.includes(name)
-        ? []
-        : [
-            source.fault(
-              ['requests', i, 'as', key],
-              `requests.${i}.as.${key}: no ${key} has this name${suggestion(name, names)}`,
-            ),
-          ];
-    const scopes = (as.scope ?? '').split(' ').filter((name) => name !== '');
-    return [
-      ...check('role', as.role, Object.keys(policy.roles)),
-      ...scopes.flatMap((name) => check('scope', name, Object.keys(policy.scopes))),
-    ];
+  const problems = problemsOf((add) => {
+    requests.forEach(({ as }, i) => {
+      if (as === 'anonymous') return;
+      const check = (key: string, name: string, names: readonly string[]) => {
+        if (names.includes(name)) return;
+        add(['requests', i, 'as', key], `no ${key} has this name${suggestion(name, names)}`);
+      };
+      check('role', as.role, Object.keys(policy.roles));
+      const scopes = (as.scope ?? '').split(' ').filter((name) => name !== '');
+      for (const name of scopes) check('scope', name, Object.keys(policy.scopes));
+    });
   });
-  if (faults.length > 0) throw new ConfigError(faults);
+  throwProblems(problems, source);
   return { requests, fault: (index, message) => source.fault(['requests', index], message) };
 }

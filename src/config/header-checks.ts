@@ -10,13 +10,11 @@ import type { Source } from './source.js';
 export function checkIdentity(config: Config, add: Add): void {
   const { headers, claims, assertion } = config.identity;
   const seen = new Map<string, string>();
-  const names: [string, readonly string[], string | null][] = Object.entries(headers).map(([fact, name]) => [
-    fact,
-    ['headers', fact],
-    name,
-  ]);
-  for (const [name, claim] of Object.entries(claims)) names.push([claim, ['claims', name], name]);
-  names.push(['assertion', ['assertion', 'header'], assertion.enabled ? assertion.header : null]);
+  const names: (readonly [what: string, path: readonly string[], name: string | null])[] = [
+    ...Object.entries(headers).map(([fact, name]) => [fact, ['headers', fact], name] as const),
+    ...Object.entries(claims).map(([name, claim]) => [claim, ['claims', name], name] as const),
+    ['assertion', ['assertion', 'header'], assertion.enabled ? assertion.header : null],
+  ];
   for (const [what, path, name] of names) {
     if (name === null) continue;
     const at = ['identity', ...path];

@@ -1,4 +1,4 @@
-import { type Document, isCollection, isScalar, type Node, visit, type YAMLError } from 'yaml';
+import { type Document, isCollection, isScalar, visit, type YAMLError } from 'yaml';
 
 /** A fault, and its offset in the text. */
 interface YamlFault {
@@ -63,8 +63,8 @@ function openingAt(document: Document, kind: 'quote' | 'bracket', end: number): 
       const isOpened =
         kind === 'bracket'
           ? isCollection(node) && node.flow
-          : isScalar(node) && /^QUOTE/.test(node.type ?? '');
-      const [from, to] = (node as Node).range ?? [end, end];
+          : isScalar(node) && node.type?.startsWith('QUOTE');
+      const [from, to] = node.range ?? [end, end];
       if (isOpened === true && from < end && to >= end) opening = from;
     },
   });

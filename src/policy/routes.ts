@@ -288,7 +288,7 @@ interface Declared {
 }
 
 /** `GET` implies `HEAD` (RFC 9110 9.3.2), unless a route of the same path names it. */
-export function withImpliedHead<T extends Declared>(routes: readonly T[]): T[] {
+function withImpliedHead<T extends Declared>(routes: readonly T[]): T[] {
   const named = new Set(routes.filter(({ methods }) => methods?.includes('HEAD')).map(pathKey));
   return routes.map((route) => {
     const { methods } = route;

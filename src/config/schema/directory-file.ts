@@ -14,7 +14,7 @@ import { parseTime } from '../../util/time.js';
 import { addresses, rate } from './token-limits.js';
 
 /** A SHA-256 in hexadecimal, the form in which a directory file holds a secret. */
-export const sha256 = z
+const sha256 = z
   .string('expected a SHA-256')
   .regex(/^[0-9A-Fa-f]{64}$/, 'expected a SHA-256 of 64 hexadecimal digits')
   .meta({ secret: true });

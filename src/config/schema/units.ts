@@ -30,12 +30,14 @@ function toMilliseconds(text: string): number {
 
 export const duration = durationText.transform(toMilliseconds);
 
-export const positiveDuration = durationText
-  .refine((text) => !/^0+[a-z]/.test(text), 'expected a duration longer than 0')
-  .transform(toMilliseconds);
+const positiveText = durationText.refine(
+  (text) => !/^0+[a-z]/.test(text),
+  'expected a duration longer than 0',
+);
 
-export const timeLimit = durationText
-  .refine((text) => !/^0+[a-z]/.test(text), 'expected a duration longer than 0')
+export const positiveDuration = positiveText.transform(toMilliseconds);
+
+export const timeLimit = positiveText
   .refine((text) => !(toMilliseconds(text) > MAX_TIMER_MS), 'expected a duration of 24d or less')
   .transform(toMilliseconds);
 
