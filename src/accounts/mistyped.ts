@@ -29,10 +29,8 @@ export function firstMisplaced(names: readonly string[], suggest = suggestRestri
 } // prettier-ignore
 
 export function firstUnchangeable(names: readonly string[]): string | undefined {
-  const explain = (name: string) =>
-    `The parameter ${name} is not accepted: a rotation keeps the restrictions of the old token`;
-  return firstLike(names, suggestRestriction, explain);
-}
+  return firstLike(names, suggestRestriction, (name) => `The parameter ${name} is not accepted: a rotation keeps the restrictions of the old token`);
+} // prettier-ignore
 
 /** @param explain gets the name and what it looks like, both quoted */
 function firstLike(
