@@ -133,8 +133,9 @@ for (const name of ['HTTP_PROXY', 'http_proxy', 'https_proxy', 'NO_PROXY', 'no_p
   delete process.env[name];
 process.env['HTTPS_PROXY'] = proxy.url;
 
+/** Returns the cookie whose name begins like this: the cookie of a login ends with a part of its state. */
 const cookieOf = ({ headers }: Handled, name: string) =>
-  [headers['set-cookie'] ?? []].flat().map((each) => each.split(';')[0] ?? '').find((each) => each.startsWith(`${name}=`)) ?? ''; // prettier-ignore
+  [headers['set-cookie'] ?? []].flat().map((each) => each.split(';')[0] ?? '').find((each) => each.startsWith(name)) ?? ''; // prettier-ignore
 
 /** The cells of a provider in the table of the page. */
 function rowOf(title: string): string[] {
