@@ -83,9 +83,10 @@ async function refuseLoading(connection: Redis): Promise<void> {
     throw new Loading('the server is loading its data');
 }
 
-/** Sentinels do not have the store's user, so it sends no credentials. */
+/** Sentinels do not have the store's user: they have credentials of their own, or none. */
 export function connectionToSentinel(address: RedisAddress, settings: RedisSettings, timeout: number): Redis {
-  return watcher(address, { ...settings, username: null, password: null }, timeout);
+  const { username = null, password = null } = settings.sentinel ?? {};
+  return watcher(address, { ...settings, username, password }, timeout);
 }
 
 export function connectionToClusterNode(address: RedisAddress, settings: RedisSettings, timeout: number): Redis {
