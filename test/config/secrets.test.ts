@@ -190,6 +190,10 @@ t.test('a printed configuration shows what the file says', async (t) => {
     store: { url: 'redis://***:***@h', password: '***', sealing_key: '***' },
     admin: { port: '${NUMBER}' },
   });
+  const sentinel = 'sentinel: { master: m, nodes: ["h:1"], password: a }';
+  t.match(JSON.parse(told(`upstream: \${URL}\nstore: { type: redis, ${sentinel} }\n`, showConfig)), {
+    store: { sentinel: { master: 'm', password: '***' } },
+  });
 });
 
 t.test('a directory expands secrets only', async (t) => {

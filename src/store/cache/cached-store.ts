@@ -48,11 +48,7 @@ function cachedTokens(
   };
 }
 
-/**
- * Changes tokens and drops their cache entries.
- *
- * @param done the result that means they were changed
- */
+/** @param done the result that means they were changed */
 async function changing<T>(
   cache: TokenCache,
   digests: readonly string[],

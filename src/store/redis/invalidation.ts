@@ -8,54 +8,28 @@ import type { RedisSettings } from './settings.js';
 
 /** The channel on which Redis announces changed keys to RESP2 clients. */
 const CHANNEL = '__redis__:invalidate';
-/**
- * How often both connections are pinged, in milliseconds. A reply that takes as
- * long as a lease does not count.
- */
+/** How often both connections are pinged, in milliseconds. */
 const HEARTBEAT_MS = 250;
-/**
- * How long the cache is trusted after the latest proof, in milliseconds. Where another
- * master can be elected, it bridges part of the failover: by its end, nobody can have known
- * of a revocation for two seconds.
- */
+/** How long the cache is trusted after the latest proof; longer where a failover is bridged. */
 const COVER_MS = LEASE_MS;
 const COVER_BY_FAILOVER_MS = 1_900;
 const FIRST_RETRY_MS = 50;
 const MAX_RETRY_MS = 250;
-/**
- * A probe is a write over the store's own connection that has to come back over the link. How often
- * it is sent, and how long it may take, in milliseconds.
- */
+/** How often a write is sent that has to come back over the link, and how long it may take. */
 const PROBE_MS = 2_000;
 const PROBE_LOST_MS = 6_000;
 /** How long the first probe may take, in milliseconds. Nothing is cached before it is back. */
 const FIRST_PROBE_MS = 1_000;
-/** A link that is not up after this time, in milliseconds, is reported. */
 const NOT_UP_MS = 5_000;
 
-/** Events that a link reports to its cache. */
 export interface InvalidationEvents {
-  /**
-   * Every change is received from now on. What was read before may have changed unnoticed.
-   *
-   * @param until `performance.now()` until which this is certain
-   */
+  /** Every change is received from now on, for certain until a time (`performance.now()`). */
   readonly up: (until: number) => void;
-  /**
-   * Changes are still received: both connections answered and the master is confirmed.
-   *
-   * @param until as for `up`
-   */
+  /** Changes are still received: both connections answered and the master is confirmed. */
   readonly alive: (until: number) => void;
-  /** Changes are no longer received. */
   readonly lost: (reason: string) => void;
-  /** An attempt to set up the link failed. */
   readonly failed: () => void;
-  /**
-   * The link has been down for some seconds; called once until it is up.
-   *
-   * @param cause of the latest attempt
-   */
+  /** The link has been down for some seconds; called once until it is up. */
   readonly notUp: (cause: Error) => void;
   /** How far Redis's clock is ahead of this one, in milliseconds; measured with each probe. */
   readonly skew: (ms: number) => void;
@@ -64,27 +38,20 @@ export interface InvalidationEvents {
 }
 
 /**
- * Receives changed keys from Redis: `CLIENT TRACKING` in broadcast mode on one
- * connection, redirected to a subscriber on another. The library does not surface the
- * pushes of RESP3, so it takes two.
- *
- * The link lasts as long as the session with the master that executes this process's commands. That
- * both are with the same server is checked, before the link is up and from then on. A write over
- * the session must come back over the link, and the server process must be the same.
+ * `CLIENT TRACKING` in broadcast mode on one connection, redirected to a subscriber on another: the
+ * library does not surface the pushes of RESP3. A write over the session must come back over it.
  */
 export class InvalidationLink {
   readonly #client: RedisClient;
   readonly #settings: RedisSettings;
   readonly #names: readonly string[];
   readonly #events: InvalidationEvents;
-  /** The key of which only this link is notified. */
   readonly #probeName = `link_probe:${newId()}`;
   #probes = 0;
   #probed: () => void = () => undefined;
   #closed = false;
   #abort: (reason: string) => void = () => undefined;
 
-  /** @param names prefixes of the keys to be notified of, without the prefix of the store */
   constructor(client: RedisClient, settings: RedisSettings, names: readonly string[], events: InvalidationEvents) {
     this.#client = client;
     this.#settings = settings;
@@ -133,7 +100,7 @@ export class InvalidationLink {
     clearInterval(watch);
   }
 
-  /** Sets up both connections. Resolves to the reason when one of them is lost. */
+  /** Resolves to the reason when a connection is lost. */
   async #hold(connections: Redis[], onUp: (until: number) => void): Promise<string> {
     const session = await this.#client.session();
     const [subscriber, tracker] = [this.#connectionTo(session), this.#connectionTo(session)];
@@ -151,7 +118,6 @@ export class InvalidationLink {
     }
   }
 
-  /** @param lost resolves to the reason when the session or a connection is lost */
   async #holdUntil(
     lost: Promise<string>,
     session: MasterSession,
@@ -178,7 +144,6 @@ export class InvalidationLink {
     return lost.finally(stop);
   }
 
-  /** @throws Error if the write does not come back */
   async #firstProbe(): Promise<void> {
     const back = new Promise<void>((resolve, reject) => {
       const timer = setTimeout(
@@ -193,7 +158,6 @@ export class InvalidationLink {
     await Promise.all([this.#probe(), back]);
   }
 
-  /** Writes the key of this link over the store's connection, and reads Redis's clock. */
   async #probe(): Promise<void> {
     const sentAt = Date.now();
     const time = (await this.#client.script(
@@ -224,17 +188,13 @@ export class InvalidationLink {
     return () => clearInterval(heartbeat);
   }
 
-  /**
-   * Creates a connection to the node that executes the commands. A configured URL is used as it is.
-   */
+  /** A configured URL is used as it is. */
   #connectionTo({ node }: MasterSession): Redis {
     const { url } = this.#settings;
     return connectionTo(url === null ? node : nodeOf(url), this.#settings, { commandTimeout: LEASE_MS });
   }
 
-  /**
-   * Checks both connections. Notifications of earlier changes arrive before the reply to the ping.
-   */
+  /** Notifications of earlier changes arrive before the reply to the ping. */
   async #check(session: MasterSession, subscriber: Redis, tracker: Redis): Promise<void> {
     const askedAt = performance.now();
     await Promise.all([subscriber.ping(), readHistory(tracker)]);
