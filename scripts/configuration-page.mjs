@@ -92,8 +92,10 @@ upstream: http://127.0.0.1:3000
 - **Durations** are written like \`250ms\`, \`30s\`, \`15m\`, \`12h\` or \`7d\`, and **sizes** like \`512B\`,
   \`64KiB\`, \`1MiB\` or \`1GiB\`.
 - **Variables**: \`\${NAME}\` in a value is replaced with an environment variable, and
-  \`\${file:/run/secrets/x}\` with the text of a file. For a literal \`\${\`, write \`$\${\`. In a
-  directory file, you can use them only in secrets: ${secretKeys(directorySchema).map(code).join(', ')}.
+  \`\${file:/run/secrets/x}\` with the text of a file, which a reload reads again.
+  \`\${NAME:-default}\` has a default for a variable that is unset or empty. Where a list belongs,
+  \`\${LIST}\` alone is split at commas. For a literal \`\${\`, write \`$\${\`. In a directory file, you
+  can use them only in secrets: ${secretKeys(directorySchema).map(code).join(', ')}.
 - **Secrets** are never shown, neither in errors nor in \`/-/config\` on the admin port.
 - **Defaults**: a key without one is not set.
 - **File paths** are relative to the folder of the configuration file.

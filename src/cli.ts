@@ -64,10 +64,7 @@ const program = new Command('latchkey')
   .addCommand(mintCommand())
   .addHelpText('after', '\nRun "latchkey COMMAND --help" for details. Exit codes: 0 done, 1 refused or failed, 2 wrong usage, 141 output not read to its end.'); // prettier-ignore
 
-/**
- * Required options of each command. They are checked after unknown options, so that a mistyped one
- * is reported by name.
- */
+/** Checked after unknown options, so that a mistyped one is reported by name. */
 const requiredOptions = new Map<Command, readonly Option[]>();
 
 /** Applies the shared settings: Commander passes none of them on to added commands. */
@@ -83,7 +80,6 @@ function configureCommand(command: Command): void {
   command.commands.forEach(configureCommand);
 }
 
-/** Puts an error of Commander and its hints on one line, as every other error. */
 function usageError(text: string, hint: string, command: Command): string {
   return [text.trimEnd(), hint, `(see ${pathOf(command)} --help)`]
     .filter((part) => part !== '')
@@ -91,7 +87,6 @@ function usageError(text: string, hint: string, command: Command): string {
     .replaceAll('\n', ' ');
 }
 
-/** The names that select a command: `latchkey token create`. */
 function pathOf(command: Command): string {
   return command.parent === null ? command.name() : `${pathOf(command.parent)} ${command.name()}`;
 }
@@ -103,7 +98,6 @@ function requireOptions(_program: Command, command: Command): void {
   if (missing !== undefined) command.error(`error: required option '${missing.flags}' not specified`);
 }
 
-/** How often each option was given. */
 const uses = new Map<Option, number>();
 
 function countUses(command: Command, option: Option): void {
@@ -122,7 +116,6 @@ function refuseRepeated(_program: Command, command: Command): void {
     command.error(`error: option '${repeated.flags}' is given more than once, and takes one value`);
 }
 
-/** Fails when no configuration is named and the default file does not exist. */
 function requireConfig(_program: Command, command: Command): void {
   if (command.getOptionValueSource('config') !== 'default') return;
   // With --admin, the command queries the running server and not the file.
@@ -132,10 +125,6 @@ function requireConfig(_program: Command, command: Command): void {
     throw new WrongUsage(`there is no ${file} in this folder; pass the configuration with --config FILE`);
 }
 
-/**
- * Prints an error, one line per fault, with a stack trace only under --debug. Returns the exit
- * code.
- */
 function report(error: unknown): number {
   clearProgress();
   // Commander has already written its own message.
@@ -152,12 +141,7 @@ function report(error: unknown): number {
   return error instanceof WrongUsage ? WRONG_USAGE : FAILED;
 }
 
-/**
- * Turns `help token create` into `token create --help`: Commander's own help command reads one name
- * only.
- *
- * @param argv the program, the script and the arguments
- */
+/** Commander's own help command reads one name only: `help token create` needs another form. */
 function withHelpOfSubcommand(argv: readonly string[]): string[] {
   const [node = '', script = '', command, ...names] = argv;
   return command === 'help' && names.length > 1 ? [node, script, ...names, '--help'] : [...argv];

@@ -16,7 +16,7 @@
  *   'gate/shadow-gate': typeof import('../../src/gate/shadow-gate.js'),
  *   'gate/token-limits': typeof import('../../src/gate/token-limits.js'),
  *   'gate/what-if': typeof import('../../src/gate/what-if.js'),
- *   'http/socket-reader': typeof import('../../src/http/socket-reader.js'),
+ *   'net/socket-reader': typeof import('../../src/net/socket-reader.js'),
  *   'http1/events': typeof import('../../src/http1/events.js'),
  *   'http1/request-parser': typeof import('../../src/http1/request-parser.js'),
  *   'http1/response-parser': typeof import('../../src/http1/response-parser.js'),

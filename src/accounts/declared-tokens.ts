@@ -7,22 +7,13 @@ import type { DeclaredToken, Directory } from './declared-directory.js';
 import { restrictionsAfter } from './token-restrictions.js';
 
 export interface DeclaredTokensPlan {
-  /** Tokens to add or overwrite. */
   readonly put: readonly Token[];
-  /** Ids of tokens that the file no longer declares. */
   readonly revoke: readonly string[];
-  /** Ids in the file that were revoked and stay revoked. */
+  /** Declared ids that stay revoked. */
   readonly staysRevoked: readonly string[];
 }
 
-/**
- * Computes the changes that make the store match the declared tokens.
- *
- * Removing a token, or its secret, from the file revokes it. Neither comes back when it is declared
- * again.
- *
- * @param known the declared tokens in the store, by id
- */
+/** A token or a secret removed from the file is revoked, and stays so when it is declared again. */
 export async function planDeclaredTokens(
   { tokens = [], max_token_lifetime: maxLifetime = null }: Directory,
   known: ReadonlyMap<string, Token>,

@@ -8,34 +8,28 @@ import type { AuditEvent, AuditOutcome } from '../domain/audit.js';
 import { tokenCreatedEvent, tokenRevokedEvent } from './token-audit-events.js';
 import { userDeletedEvent, userWrittenEvents } from './user-audit-events.js';
 
-/** Everything in the store that a directory file can declare, by id. */
+/** What a directory file can declare, by id. */
 export interface Known {
   readonly customers: ReadonlyMap<string, Customer>;
   readonly services: ReadonlyMap<string, Service>;
   readonly users: ReadonlyMap<string, User>;
-  /** Legacy keys by digest. */
+  /** By digest. */
   readonly legacyKeys: ReadonlyMap<string, Token>;
-  /** Declared tokens by id. */
   readonly declaredTokens: ReadonlyMap<string, Token>;
 }
 
-/** One change that a directory makes, described for people. It never contains a secret. */
+/** A change, described for people. It never contains a secret. */
 export interface Difference {
   readonly change: 'add' | 'update' | 'remove';
   readonly kind: 'customer' | 'service' | 'user' | 'legacy_keys' | 'token';
-  /** Id of the record; for legacy keys, the id of their customer. */
+  /** For legacy keys, the id of their customer. */
   readonly id: string;
-  /** What the record is, or what changes about it, such as `role engineer -> billing`. */
+  /** Such as `role engineer -> billing`. */
   readonly details: readonly string[];
-  /** The audit log has an entry for each user and token, beside the one for the whole directory. */
   readonly auditEvents?: readonly AuditEvent[];
 }
 
-/**
- * Describes what a set of changes does to the known records.
- *
- * @param owners users who are added with them or before them
- */
+/** @param owners users who are added with the changes or before them */
 export function differencesOf(changes: Changes, known: Known, owners = changes.users ?? []): Difference[] {
   const { customers = [], services = [], users = [], tokens = [] } = changes;
   const added = new Map(owners.map((user) => [user.id, user]));
@@ -162,17 +156,11 @@ function removals(
   return (ids ?? []).map((id) => ({ change: 'remove', kind, id, details: [nameOf(id) ?? ''] }));
 }
 
-/** Why a record was removed that the directory used to declare. */
 export const UNDECLARED = 'not_in_directory';
 
-/** Maximum number of ids in one audit log entry. */
 const MAX_NAMED = 100;
 
-/**
- * Returns the audit events of an applied directory; none if nothing changed.
- *
- * There is one event for the whole directory, followed by those of its users and tokens.
- */
+/** Returns an event for the whole directory, and those of its users and tokens; none if nothing changed. */
 export function directoryAuditEvents(
   differences: readonly Difference[],
   outcome: AuditOutcome = 'success',

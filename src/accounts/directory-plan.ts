@@ -2,13 +2,13 @@ import type { EpochMs } from '../util/time.js';
 import type { Token } from '../domain/token.js';
 import { type Customer, isSameUser, loginKey, type Service, type User } from '../domain/user.js';
 import type { Changes } from '../store/directory-store.js';
+import { partsOf } from '../store/parts.js';
 import { removalTime } from '../store/removal-time.js';
 import type { Store } from '../store/store.js';
 import type { Directory } from './declared-directory.js';
 import { planDeclaredTokens } from './declared-tokens.js';
-import { changedKeyOwners, type DeclaredUsers } from './declared-users.js';
+import { changedKeyOwners, type DeclaredUsers, SLICE } from './declared-users.js';
 import { type Difference, differencesOf, type Known } from './directory-differences.js';
-import { slicesOf } from './directory-slices.js';
 import {
   globalApiTokenUser,
   isGlobalApiTokenUser,
@@ -19,26 +19,22 @@ import {
 } from './legacy-keys.js';
 import { hasActiveTokens, pendingDeletionOf } from './pending-deletions.js';
 
-/** Changes that are written in one step, and their description. */
 interface Slice {
   readonly changes: Changes;
   readonly differences: readonly Difference[];
 }
 
-/** The changes that make the store match a directory, for the store and for people. */
 export interface Plan {
   readonly changes: Changes;
-  /** The same changes, in the steps in which they are written; empty if there are none. */
+  /** The same changes, in the steps in which they are written. */
   readonly slices: readonly Slice[];
-  /** Empty if the store matches the directory. */
   readonly differences: readonly Difference[];
-  /** Ids of undeclared users who cannot be deleted because they have active tokens. */
+  /** Undeclared users who cannot be deleted because they have active tokens. */
   readonly pendingDeletions: readonly string[];
-  /** Ids of declared tokens that were revoked and stay revoked. */
+  /** Declared tokens that stay revoked. */
   readonly revokedTokens: readonly string[];
 }
 
-/** Computes the changes that make the store match a directory. */
 export class DirectoryPlanner {
   readonly #store: Pick<Store, 'tokens' | 'directory' | 'maintenance'>;
   readonly #users: DeclaredUsers;
@@ -48,7 +44,6 @@ export class DirectoryPlanner {
     this.#users = users;
   }
 
-  /** Returns the plan; records that already match are not part of it. */
   async plan(directory: Directory, now: EpochMs): Promise<Plan> {
     const declared = idSets(directory);
     const known = await this.#readStore(declared);
@@ -110,7 +105,7 @@ export class DirectoryPlanner {
     return found;
   }
 
-  /** Reads the store, also the records of a declared customer whose own record is gone. */
+  /** Includes the records of a declared customer whose own record is gone. */
   async #readStore(ids: ReturnType<typeof idSets>): Promise<Known> {
     const customers = new Map<string, Customer>();
     const services = new Map<string, Service>();
@@ -152,11 +147,7 @@ function describedSlices(changes: Changes, differences: readonly Difference[], k
   }));
 }
 
-/**
- * Whether an undeclared user stays as long as the customer does.
- *
- * True for owners of legacy keys and users of OpenID Connect providers, whom no directory declares.
- */
+/** Owners of legacy keys and users of providers are never declared; they stay as long as their customer. */
 function isKeptUndeclared(user: User): boolean {
   return isGlobalApiTokenUser(user) || user.provider !== undefined;
 }
@@ -172,4 +163,40 @@ function idSets(directory: Directory) {
 
 function isSameService(a: Service | undefined, b: Service): boolean {
   return a !== undefined && a.customerId === b.customerId && a.name === b.name;
+}
+
+/**
+ * Splits a large change. The first slice has everything that a concurrent change can make fail: removals, and
+ * logins that change hands. The others only add records or update single users.
+ */
+function slicesOf(changes: Changes, known: ReadonlyMap<string, User>): Changes[] {
+  const { users = [], tokens = [], declared = [], removeCustomers = [], ...rest } = changes;
+  if (Math.max(users.length, tokens.length, declared.length) <= SLICE) return [changes];
+  const isRenamed = (user: User): boolean => {
+    const before = known.get(user.id);
+    return before !== undefined && loginKey(before.login) !== loginKey(user.login);
+  };
+  const first = users.filter(isRenamed);
+  const others = users.filter((user) => !isRenamed(user));
+  return [
+    {
+      ...rest,
+      users: first,
+      basedOn: basisOf([...first.map(({ id }) => id), ...(rest.removeUsers ?? [])], changes),
+    },
+    ...partsOf(others, SLICE).map((some) => ({
+      users: some,
+      basedOn: basisOf(
+        some.map(({ id }) => id),
+        changes,
+      ),
+    })),
+    ...partsOf(tokens, SLICE).map((some) => ({ tokens: some })),
+    ...partsOf(declared, SLICE).map((some) => ({ declared: some })),
+    { removeCustomers },
+  ];
+}
+
+function basisOf(ids: readonly string[], { basedOn }: Changes): ReadonlyMap<string, number | null> {
+  return new Map(ids.map((id) => [id, basedOn?.get(id) ?? null]));
 }

@@ -11,16 +11,11 @@ import type { Passwords } from './passwords.js';
 import { isTransientRefusal } from './refused-change.js';
 import type { Sealer } from './sealing.js';
 
-/**
- * Maximum attempts to apply a directory.
- *
- * The plan is computed again if a user was changed between the plan and the write.
- */
+/** The plan is computed again if a user was changed between the plan and the write. */
 const MAX_ATTEMPTS = 3;
 
-/** A directory was only partly applied, or it is unknown whether it was applied. */
+/** A directory was applied in part, or may have been applied. */
 export class DirectoryUnconfirmed extends OutcomeUnknown {
-  /** The changes that may have been written. */
   readonly differences: readonly Difference[];
 
   constructor(cause: StoreUnavailable, differences: readonly Difference[], partly: boolean) {
@@ -29,19 +24,15 @@ export class DirectoryUnconfirmed extends OutcomeUnknown {
   }
 }
 
-/** The change was not applied, due to the state of the store or repeated concurrent changes. */
 export interface NotApplied {
   readonly refused: ChangeRefused;
-  /** Whether some slices of a large directory had already been written. */
+  /** Whether some slices had been written. */
   readonly partly: boolean;
   readonly differences: readonly Difference[];
 }
 
 /**
- * Makes the store match a directory.
- *
- * A small directory is applied entirely or not at all. Between the slices of a large one, other
- * requests are served and may read a partly applied directory.
+ * A small directory is applied entirely or not at all; between slices of a large one, others may read a part.
  */
 export class DirectoryApplier {
   readonly #store: Pick<Store, 'tokens' | 'directory' | 'maintenance'>;
@@ -56,12 +47,7 @@ export class DirectoryApplier {
     this.#planner = new DirectoryPlanner(store, new DeclaredUsers(passwords, sealer));
   }
 
-  /**
-   * Writes the differences. Returns the plan, or why it could not be written. The differences are
-   * those of all attempts.
-   *
-   * @throws DirectoryUnconfirmed, StoreUnavailable
-   */
+  /** With the differences of all attempts. @throws DirectoryUnconfirmed, StoreUnavailable */
   async apply(directory: Directory, now: EpochMs): Promise<Plan | NotApplied> {
     const written: Difference[] = [];
     for (let attempts = 1; ; attempts++) {
@@ -84,7 +70,6 @@ export class DirectoryApplier {
     }
   }
 
-  /** Computes the differences without writing anything. */
   async plan(directory: Directory, now: EpochMs): Promise<Plan> {
     return this.#planner.plan(directory, now);
   }

@@ -3,19 +3,16 @@ import { newId } from '../domain/secret.js';
 import { StoreUnavailable } from '../store/faults.js';
 import type { FleetStore, LiveMember } from '../store/fleet-store.js';
 
-/** Maximum wait for sidecars to drop what was revoked, in milliseconds. */
 const WAIT_MS = 5_000;
-/** Poll interval for answers, in milliseconds; doubles from the first to the maximum. */
+/** Doubles from the first to the maximum. */
 const FIRST_POLL_MS = 2;
 const MAX_POLL_MS = 25;
 
-/** Which sidecars have dropped what was revoked. */
 export interface FleetReceipt {
-  /** Number of sidecars that were up at the revocation. */
+  /** Sidecars that were up at the revocation. */
   readonly sidecars: number;
-  /** Milliseconds from the revocation to the last confirmation; null if there was none. */
+  /** To the last confirmation; null if there was none. */
   readonly slowestMs: number | null;
-  /** The sidecars that have not confirmed, by name. */
   readonly missing: readonly MissingSidecar[];
 }
 
@@ -25,23 +22,17 @@ interface MissingSidecar {
   readonly heartbeatAge: number;
 }
 
-/** What this process knows about the fleet without asking the store. */
+/** What this process knows without asking the store. */
 export interface KnownFleet {
-  /** The processes of the latest list that this process read. */
   readonly members: readonly LiveMember[];
-  /** This process; null if it does not serve requests. */
+  /** Null if this process serves no requests. */
   readonly self: LiveMember | null;
 }
 
 /**
- * Waits until every sidecar has dropped what was just revoked.
- *
- * A sidecar drops it from its cache and ends the streams that it allowed. All times are from this
- * process's monotonic clock.
- *
- * A sidecar is done when all of its processes answer a question that was asked after the
- * revocation. A process that ends in the meantime no longer holds anything; one that starts reads
- * the store afresh.
+ * Waits until every sidecar has dropped what was just revoked: when all of its processes answer a question
+ * asked after the revocation. A process that ends meanwhile holds nothing; one that starts reads the store
+ * afresh.
  */
 export class FleetReceipts {
   readonly #store: FleetStore;
@@ -58,31 +49,28 @@ export class FleetReceipts {
   async collect(sentAt: number): Promise<FleetReceipt> {
     const until = performance.now() + this.#waitMs;
     const question = newId();
-    const pending = new Pending(await this.#members(question, until));
+    const all = await this.#members(question, until);
+    const waiting = new Map(all.map((member) => [member.id, member]));
+    let slowestMs: number | null = null;
     let isAsked = false;
-    for (
-      let pollInterval = FIRST_POLL_MS;
-      !pending.isComplete && performance.now() < until;
-      pollInterval *= 2
-    ) {
+    for (let interval = FIRST_POLL_MS; waiting.size > 0 && performance.now() < until; interval *= 2) {
       try {
         if (!isAsked) await this.#store.ask(question);
         isAsked = true;
-        pending.note(await this.#store.answers(question), performance.now() - sentAt);
-        if (pending.isComplete) break;
+        for (const id of await this.#store.answers(question))
+          if (waiting.delete(id)) slowestMs = Math.ceil(performance.now() - sentAt);
+        if (waiting.size === 0) break;
       } catch (error) {
         if (!(error instanceof StoreUnavailable)) throw error;
       }
-      await sleep(Math.min(pollInterval, MAX_POLL_MS, Math.max(0, until - performance.now())));
+      await sleep(Math.min(interval, MAX_POLL_MS, Math.max(0, until - performance.now())));
     }
-    return pending.receipt();
+    const sidecars = new Map(all.map((each) => [each.sidecar, { name: each.name, heartbeatAge: each.age }]));
+    const missing = new Set([...waiting.values()].map(({ sidecar }) => sidecars.get(sidecar)));
+    return { sidecars: sidecars.size, slowestMs, missing: [...missing].filter((each) => each !== undefined) };
   }
 
-  /**
-   * Returns the live processes, with those last known to this process.
-   *
-   * The store may not be able to tell, or lists too few, for instance if its clock was set.
-   */
+  /** Includes those last known here: the store may be unavailable, or list too few. */
   async #members(question: string, until: number): Promise<readonly LiveMember[]> {
     const { members, self } = this.#known();
     const late = new AbortController();
@@ -94,7 +82,7 @@ export class FleetReceipts {
     return [...new Map(all.map((each) => [each.id, each])).values()];
   }
 
-  /** Returns the live processes, and the ids of those that left; undefined without the store. */
+  /** Returns the live processes and the ids of those that left. */
   async #listed(question: string) {
     try {
       // Nobody was asked yet, so those who "answered" are those that left.
@@ -104,33 +92,4 @@ export class FleetReceipts {
       throw error;
     }
   }
-}
-
-/** The processes that have not answered yet. */
-class Pending {
-  readonly #sidecars: ReadonlyMap<string, MissingSidecar>;
-  readonly #waiting: Map<string, LiveMember>;
-  #slowest: number | null = null;
-
-  constructor(all: readonly LiveMember[]) {
-    this.#waiting = new Map(all.map((member) => [member.id, member]));
-    this.#sidecars = new Map(all.map((each) => [each.sidecar, { name: each.name, heartbeatAge: each.age }]));
-  }
-
-  get isComplete(): boolean {
-    return this.#waiting.size === 0;
-  }
-
-  note(ids: readonly string[], ms: number): void {
-    for (const id of ids) if (this.#waiting.delete(id)) this.#slowest = ms;
-  }
-
-  receipt(): FleetReceipt {
-    const missing = new Map([...this.#waiting.values()].map(({ sidecar }) => [sidecar, this.#sidecars.get(sidecar)]));
-    return {
-      sidecars: this.#sidecars.size,
-      slowestMs: this.#slowest === null ? null : Math.ceil(this.#slowest),
-      missing: [...missing.values()].filter((each) => each !== undefined),
-    };
-  } // prettier-ignore
 }

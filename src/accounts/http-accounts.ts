@@ -14,10 +14,9 @@ import { LoginQueue } from './passwords.js';
 import { reportingUnknown } from './unconfirmed.js';
 import { userChangedEvent, userWrittenEvents } from './user-audit-events.js';
 
-/** Maximum size of a response, in bytes. */
 const MAX_ANSWER = 64 * 1024;
 const MAX_CONNECTIONS = 32;
-/** Maximum attempts to store a user: concurrent logins of one user may both try to. */
+/** Concurrent logins of one user may both try to store it. */
 const MAX_ATTEMPTS = 3;
 
 type Settings = NonNullable<Config['directory']['http']>;
@@ -34,14 +33,13 @@ const answer = z.object({
 type Account = z.output<typeof answer>;
 
 /**
- * Users from an external API, which is asked at every login; no response is reused.
- *
- * The response is stored as the user's record, because tokens and sessions are checked against it.
+ * Users from an external API, asked at every login. The response is stored as the user's record, against
+ * which tokens and sessions are checked.
  */
 export class HttpAccounts implements Accounts {
   readonly #directory: DirectoryStore;
   readonly #settings: Settings;
-  readonly #queue = new LoginQueue(MAX_CONNECTIONS);
+  readonly queue = new LoginQueue(MAX_CONNECTIONS);
   #agent: ReturnType<typeof openAgent> | undefined;
 
   constructor(directory: DirectoryStore, settings: Settings) {
@@ -49,11 +47,6 @@ export class HttpAccounts implements Accounts {
     this.#settings = settings;
   }
 
-  async enqueue<T>(network: string, work: () => Promise<T>): Promise<T> {
-    return this.#queue.run(network, work);
-  }
-
-  /** @throws Unavailable if the source does not respond, or its response is not valid */
   async check(proof: Proof): Promise<Checked> {
     const account = await this.#request(proof);
     if (account === 'wrong') return { verdict: account, user: await this.#known(proof.login) };
@@ -68,7 +61,7 @@ export class HttpAccounts implements Accounts {
       : { verdict: 'needs_otp', ...kept, otp };
   }
 
-  /** No-op: the source stores the passwords. */
+  /** The source stores the passwords. */
   async loggedIn(): Promise<void> {}
 
   async #known(login: string): Promise<User | null> {
@@ -117,11 +110,7 @@ export class HttpAccounts implements Accounts {
     return new Unavailable({ refusal: 'account_source_unavailable' }, message, { cause });
   }
 
-  /**
-   * Rejects an id that belongs to a different user here.
-   *
-   * That user's tokens would otherwise get another customer or role.
-   */
+  /** An id of another customer's user would get that user's tokens. */
   #refuseClash(account: Account, before: User | undefined): void {
     if (before === undefined) return;
     if (isGlobalApiTokenUser(before)) throw this.#ownsLegacyKeys(before);
@@ -137,7 +126,6 @@ export class HttpAccounts implements Accounts {
     return this.#unavailable(`the user ${id} owns legacy keys and cannot log in`);
   }
 
-  /** Stores the source's answer about a user if it differs from the record. Returns the record. */
   async #keep(account: Account, login: string): Promise<{ user: User; auditEvents: readonly AuditEvent[] }> {
     for (let attempts = 1; ; attempts++) {
       const now = Date.now();

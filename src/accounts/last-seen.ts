@@ -5,24 +5,15 @@ import type { EpochMs } from '../util/time.js';
 import type { SessionUse, TokenUse } from '../domain/token.js';
 import type { UsageStore, Uses } from '../store/usage-store.js';
 
-/**
- * Maximum interval between writes of a session's activity, in milliseconds.
- *
- * The idle timeout is accurate to within it.
- */
+/** The idle timeout is accurate to within it. */
 const SESSION_TOUCH_MS = 60_000;
-/** How often the activity of sessions is written at most, in milliseconds. */
 const SHORTEST_INTERVAL_MS = 1_000;
-/** Maximum uses to keep while they cannot be written; the oldest are dropped. */
+/** Kept while they cannot be written; the oldest are dropped. */
 const MAX_KEPT = 100_000;
 const NOTHING: Uses = { tokens: new Map(), sessions: new Map() };
 
 /**
- * Buffers the last use of tokens and sessions and writes it in batches.
- *
- * A request therefore costs no write. Uses since the last write are lost if the process is killed;
- * a drain writes them. While the store is unavailable, up to {@link MAX_KEPT} uses of tokens and as
- * many of sessions are kept.
+ * Writes the last uses of tokens and sessions in batches; a killed process loses those since the last one.
  */
 export class LastSeen {
   readonly #usage: Pick<UsageStore, 'recordUses'>;
@@ -33,15 +24,12 @@ export class LastSeen {
   readonly #timer: NodeJS.Timeout;
   #tokens = new Map<string, TokenUse>();
   #sessions = new Map<string, SessionUse>();
-  /** Uses whose write to the store is in progress. */
   #leaving: Uses = NOTHING;
   #writing: Promise<void> = Promise.resolve();
 
   /**
-   * @param interval milliseconds between writes (`tokens.last_seen_interval`)
-   * @param idleTimeout milliseconds (`sessions.idle_timeout`); session activity is recorded and
-   *   written at intervals of at most a tenth of it: to others, a session is idle until it is written
-   * @param onError called after a failed write; its uses are kept for the next one
+   * @param idleTimeout sessions are written at a tenth of it or sooner: to others, one is idle until it is
+   * written
    */
   constructor(
     usage: Pick<UsageStore, 'recordUses'>,
@@ -75,23 +63,22 @@ export class LastSeen {
     }
   }
 
-  /** Returns a token's last use that this process has not written yet. */
+  /** Returns a last use that is not written yet. */
   pending(tokenId: string): TokenUse | undefined {
     return this.#tokens.get(tokenId) ?? this.#leaving.tokens.get(tokenId);
   }
 
-  /** Returns when a session was last active, including activity that is not written yet. */
+  /** Includes activity that is not written yet. */
   sessionSeenAt(session: { digest: string; lastSeenAt: EpochMs }): EpochMs {
     const use = this.#sessions.get(session.digest) ?? this.#leaving.sessions.get(session.digest);
     return Math.max(session.lastSeenAt, use?.at ?? 0);
   }
 
-  /** Writes the buffered uses. On failure they are kept and the error is thrown. */
+  /** On failure the uses are kept. */
   async flush(): Promise<void> {
     return this.#flush(true);
   }
 
-  /** Writes the remaining uses and stops. */
   async close(): Promise<void> {
     clearInterval(this.#timer);
     await this.flush();

@@ -4,11 +4,7 @@ import type { Token } from '../domain/token.js';
 import { GLOBAL_API_TOKEN, KEY_OWNER_LOGIN, type User } from '../domain/user.js';
 import type { Directory, LegacyKey } from './declared-directory.js';
 
-/**
- * Returns the user that owns a customer's migrated legacy keys.
- *
- * It has no password, so nobody can log in as this user.
- */
+/** The owner of a customer's legacy keys. Without a password, nobody can log in as this user. */
 export function globalApiTokenUser(customerId: string, now: EpochMs): User {
   return {
     id: derivedId('global-api-token', customerId),
@@ -24,16 +20,11 @@ export function globalApiTokenUser(customerId: string, now: EpochMs): User {
   };
 }
 
-/** Whether a user is the synthetic owner of its customer's legacy keys. */
 export function isGlobalApiTokenUser(user: Pick<User, 'id' | 'customerId'>): boolean {
   return user.id === globalApiTokenUser(user.customerId, 0).id;
 }
 
-/**
- * Returns the token for a legacy key: global scope, every service of the customer.
- *
- * The key itself is not stored.
- */
+/** The key itself is not stored. */
 function legacyToken(entry: LegacyKey, userId: string, now: EpochMs): Token {
   const digest = entry.key == null ? digestFromHex(entry.key_sha256 ?? '') : digestOf(entry.key);
   const createdAt = Math.floor(now / 1000) * 1000;
@@ -52,7 +43,7 @@ function legacyToken(entry: LegacyKey, userId: string, now: EpochMs): Token {
   };
 }
 
-/** Returns the tokens of the declared legacy keys, by digest. */
+/** By digest. */
 export function legacyTokens({ legacy_keys: keys = [] }: Directory, now: EpochMs): Map<string, Token> {
   const owners = new Map<string, string>();
   const tokens = new Map<string, Token>();
@@ -66,19 +57,19 @@ export function legacyTokens({ legacy_keys: keys = [] }: Directory, now: EpochMs
   return tokens;
 }
 
-/** Returns the token ids of legacy keys that are undeclared or declared for another customer. */
+/** Returns the ids of keys that are undeclared or declared for another customer. */
 export function staleKeys(declared: ReadonlyMap<string, Token>, known: ReadonlyMap<string, Token>): string[] {
   return [...known.values()]
     .filter((token) => !declared.has(token.digest) || isMoved(token, declared.get(token.digest)))
     .map(({ id }) => id);
 }
 
-/** Returns a moved legacy key with its limits: a suspended one stays so until someone resumes it. */
+/** A moved key keeps its limits: a suspended one stays so. */
 export function withLimitsOf(before: Token | undefined, after: Token): Token {
   return before?.restrictions === undefined ? after : { ...after, restrictions: before.restrictions };
 }
 
-/** Whether a legacy key moved to another customer: each customer has its own owner of keys. */
+/** Each customer has its own owner of keys. */
 export function isMoved(before: Token | undefined, after: Token | undefined): boolean {
   return before !== undefined && after !== undefined && before.userId !== after.userId;
 }

@@ -14,13 +14,7 @@ export function otpAccepted(user: User): AuditEvent {
   return { event: 'otp.accepted', outcome: 'success', target: idsOf(user) };
 }
 
-/**
- * Returns the audit events of a failed login.
- *
- * They omit the login name, because people type passwords there.
- *
- * @param wait seconds before the next attempt is allowed; 0 if there is no wait
- */
+/** The login name is omitted, because people type passwords there. @param wait seconds; 0 for none */
 export function failedLogin(checked: Failed, wait: number): AuditEvent[] {
   const target = idsOf(checked.user);
   const auditEvents: AuditEvent[] = [...(checked.auditEvents ?? [])];
@@ -35,7 +29,6 @@ export function failedLogin(checked: Failed, wait: number): AuditEvent[] {
   return auditEvents;
 }
 
-/** Returns the audit event of an attempt that came too early and was not checked. */
 export function throttled(wait: number): AuditEvent {
   return { event: 'login.throttled', outcome: 'denied', retry_after: wait };
 }

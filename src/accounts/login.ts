@@ -11,38 +11,27 @@ import type { Attempted, AttemptOutcome, Reservation, LoginThrottle } from './lo
 
 /** A login attempt's proof of identity. */
 export interface LoginAttempt {
-  /** undefined if none was sent: the caller's login is used. */
+  /** Absent: the caller's. */
   readonly login: string | undefined;
   readonly password: string | undefined;
   readonly otp: string | undefined;
-  /** IP address of the client. */
   readonly address: string;
-  /**
-   * The user of the request's credential, whose login name and password must match.
-   *
-   * Absent if the request has no credential.
-   */
+  /** The user of the request's credential, whose login name and password must match. */
   readonly caller?: User | undefined;
 }
 
-/** A login attempt with all required fields. */
 type CompleteAttempt = LoginAttempt & { readonly login: string; readonly password: string };
 
-/** The user who logged in, what was created for the user, and the audit events. */
 export interface LoggedIn<Granted> {
   readonly user: User;
   readonly granted: Granted;
   readonly auditEvents: readonly AuditEvent[];
 }
 
-/** Creates what a verified user asks for, unless the user changed since the verification. */
 export type Grant<Granted> = (user: User) => Promise<Granted | Refusal | 'owner_changed'>;
 
 /**
- * Called when the next login with a name has to wait for `wait` seconds.
- *
- * It takes as long for a name that nobody has (null). It handles its own failures, because a
- * different response would reveal which names exist.
+ * When the next login has to wait. An unknown name (null) takes as long, or responses would tell names apart.
  */
 export type OnLockedOut = (user: User | null, wait: number) => Promise<void>;
 
@@ -54,15 +43,10 @@ const OTHER_USER = {
   detail: 'The username does not match the credential',
 } as const;
 
-/** Maximum queued attempts per account in this process; further ones are refused immediately. */
+/** Per account in this process. */
 const MAX_WAITING_PER_ACCOUNT = 20;
 
-/**
- * Checks a login name, a password and, if the account requires it, a one-time password.
- *
- * Attempts for one account run one at a time, so that concurrent ones cannot all see the same
- * failure count.
- */
+/** Attempts for one account run one at a time, so that they cannot all see the same failure count. */
 export class Logins {
   readonly #accounts: Accounts;
   readonly #throttle: LoginThrottle;
@@ -70,11 +54,7 @@ export class Logins {
   readonly #onLockedOut: OnLockedOut;
   readonly #perAccount = new Map<string, LoginQueue>();
 
-  /**
-   * @param onOutcome called with the outcome of each check: `succeeded`, the code or tag of its
-   *   refusal, or `unavailable` if it could not be made
-   * @param onLockedOut awaited before the response to a failed login that makes the next one wait
-   */
+  /** @param onOutcome gets `succeeded`, the code or tag of the refusal, or `unavailable` */
   constructor(
     accounts: Accounts,
     throttle: LoginThrottle,
@@ -87,13 +67,7 @@ export class Logins {
     this.#onOutcome = onOutcome;
   }
 
-  /**
-   * Returns the user and what was granted, or the refusal to respond with.
-   *
-   * @param wrongStatus status of `invalid_grant`: 401 at POST /login, 400 at POST /tokens, 403 at
-   *   POST /sudo
-   * @param grant called after a successful check, before the attempt is settled
-   */
+  /** @param wrongStatus of `invalid_grant`: 401 at POST /login, 400 at POST /tokens, 403 at POST /sudo */
   async check<Granted extends object | null>(
     attempt: LoginAttempt,
     wrongStatus: WrongStatus,
@@ -123,8 +97,7 @@ export class Logins {
     );
     if ('refusal' in given) return given;
     const { login } = given.value;
-    // Before anything is counted: a caller with a credential cannot lock another account or guess
-    // its password.
+    // Before anything is counted: a credential must not help to lock or guess another account.
     if (caller !== undefined && loginKey(login) !== loginKey(caller.login)) return OTHER_USER;
     const complete = { ...attempt, ...given.value, otp: attempt.otp?.trim() || undefined };
     const attempted = { login, address, hasCode: complete.otp !== undefined };
@@ -133,7 +106,7 @@ export class Logins {
     const network = networkOf(address);
     try {
       return await this.#oneAtATime(loginKey(login), network, () =>
-        this.#accounts.enqueue(network, () => this.#try(complete, attempted, wrongStatus, grant)),
+        this.#accounts.queue.run(network, () => this.#try(complete, attempted, wrongStatus, grant)),
       );
     } catch (error) {
       if (error instanceof Unavailable && error.refusal.refusal === 'overloaded') return error.refusal;
@@ -178,9 +151,8 @@ export class Logins {
     }
   }
 
-  /** Settles a failed attempt, and returns its refusal. */
   async #refuse(checked: Failed, reserved: Reservation, wrongStatus: WrongStatus): Promise<Refusal> {
-    const attemptOutcome = attemptOutcomeOf(checked);
+    const { attemptOutcome, refusal } = failureOf(checked, wrongStatus);
     // First, so that the next wait is that of what stays counted.
     await settle(reserved, attemptOutcome);
     const wait =
@@ -188,7 +160,7 @@ export class Logins {
         ? 0
         : await reporting(failedLogin(checked, 0), async () => reserved.nextWait(Date.now()));
     if (wait > 0) await this.#onLockedOut(checked.user, wait);
-    return { ...refusedGrant(...refusalOf(checked, wrongStatus)), auditEvents: failedLogin(checked, wait) };
+    return { ...refusal, auditEvents: failedLogin(checked, wait) };
   }
 
   async #oneAtATime<T>(key: string, network: string, work: () => Promise<T>): Promise<T> {
@@ -202,32 +174,27 @@ export class Logins {
   }
 }
 
-/** Returns how an attempt with this verdict ended. */
-function attemptOutcomeOf(checked: Failed): AttemptOutcome {
+/** Returns how a failed attempt counts, and its refusal. */
+function failureOf(checked: Failed, wrongStatus: WrongStatus) {
+  const failure = (attemptOutcome: AttemptOutcome, status: WrongStatus, code: GrantCode, detail: string) => ({
+    attemptOutcome,
+    refusal: { refusal: 'grant', status, code, detail } as const,
+  });
   switch (checked.verdict) {
     case 'wrong':
-      return 'wrong_password';
-    case 'needs_otp':
-      return checked.otp === 'missing' ? 'right_password' : 'wrong_code';
+      return failure('wrong_password', wrongStatus, 'invalid_grant', 'The username and password combination is wrong');
     case 'locked':
-      return 'right_password';
+      return failure('right_password', 400, 'account_locked', 'The account is locked');
+    case 'needs_otp': {
+      const attemptOutcome = checked.otp === 'missing' ? 'right_password' : 'wrong_code';
+      return failure(attemptOutcome, 400, '2fa.verify', 'Invalid one-time password');
+    }
   }
-}
+} // prettier-ignore
 
 /** An attempt that cannot be taken back stays counted, which locks nobody out for long. */
 async function settle(reserved: Reservation, attemptOutcome: AttemptOutcome): Promise<void> {
   await reserved.settle(attemptOutcome, Date.now()).catch(ignoreUnavailable);
-}
-
-function refusalOf({ verdict }: Failed, wrongStatus: WrongStatus): Parameters<typeof refusedGrant> {
-  switch (verdict) {
-    case 'wrong':
-      return [wrongStatus, 'invalid_grant', 'The username and password combination is wrong'];
-    case 'locked':
-      return [400, 'account_locked', 'The account is locked'];
-    case 'needs_otp':
-      return [400, '2fa.verify', 'Invalid one-time password'];
-  }
 }
 
 function throttledRefusal(wait: number): Refusal {
@@ -240,8 +207,4 @@ function ignoreUnavailable(error: unknown): void {
 
 function outcomeOf(refusal: Refusal): string {
   return refusal.refusal === 'grant' ? refusal.code : refusal.refusal;
-}
-
-function refusedGrant(status: WrongStatus, code: GrantCode, detail: string) {
-  return { refusal: 'grant', status, code, detail } as const;
 }

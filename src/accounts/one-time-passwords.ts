@@ -18,12 +18,7 @@ export class OneTimePasswords {
     this.#sealer = sealer;
   }
 
-  /**
-   * Checks a user's code, and marks a correct one as used.
-   *
-   * @param sealedSecret the user's sealed base32 secret
-   * @returns `accepted`, `wrong`, or `used` for a correct code that was already used
-   */
+  /** Marks a correct code as used. */
   async take(
     userId: string,
     sealedSecret: string,

@@ -4,20 +4,15 @@ import type { Refusal } from '../domain/refusal.js';
 import { parseTime } from '../util/time.js';
 import { ID, loginKey } from '../domain/user.js';
 
-/**
- * Maximum length of a login name in canonical form, in UTF-8 bytes.
- *
- * NFKC expands some characters to 54 bytes, and the store's keys are short.
- */
+/** In canonical form and UTF-8 bytes: NFKC expands some characters to 54 bytes. */
 const MAX_LOGIN = 1024;
 
-/** The login name and password that prove an identity. */
 export const credentials = credentialsOr('The username and password are required');
 
-/** The same for a request whose credential already identifies the user. */
+/** For a request whose credential identifies the user. */
 export const confirmation = credentialsOr('The password is required');
 
-/** Parameters of a new token, each value as text. */
+/** Of a new token, each value as text. */
 export const tokenParameters = {
   scope: z
     .string()
@@ -51,16 +46,11 @@ export const tokenParameters = {
     .default(''),
 } as const;
 
-/** Returns the error message for a service that a token cannot be restricted to. */
 export function unknownService(id: string): string {
   return `The service ${JSON.stringify(id)} is unknown`;
 }
 
-/**
- * Parses a value with a schema.
- *
- * @param refusal status and code of the refusal if the value does not match the schema
- */
+/** @param refusal status and code if the value does not match the schema */
 export function readBy<Value>(
   schema: z.ZodType<Value>,
   value: unknown,

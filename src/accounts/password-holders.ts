@@ -1,36 +1,28 @@
 import type { DirectoryStore } from '../store/directory-store.js';
 
-/** Minimum milliseconds between two searches through all users. */
+/** Between two searches through all users. */
 const COOLDOWN_MS = 2_000;
 /** Maximum share of the time that searches may take. */
 const SHARE = 1 / 50;
 
-/**
- * Determines whether any user has a password.
- *
- * It checks the user that was last found to have one, and otherwise searches all users.
- */
+type Directory = Pick<DirectoryStore, 'getPasswordCost' | 'getUser' | 'listCustomers' | 'listUsers'>;
+
+/** Remembers a user who has a password, and otherwise searches all users. */
 export class PasswordHolders {
-  readonly #directory: Pick<DirectoryStore, 'getPasswordCost' | 'getUser' | 'listCustomers' | 'listUsers'>;
-  readonly #clock: () => number;
+  readonly #directory: Directory;
   #found: string | undefined;
   #searchFrom = -Infinity;
   #searching: Promise<void> | undefined;
 
-  /** @param clock a monotonic clock, in milliseconds */
-  constructor(
-    directory: Pick<DirectoryStore, 'getPasswordCost' | 'getUser' | 'listCustomers' | 'listUsers'>,
-    clock: () => number = () => performance.now(),
-  ) {
+  constructor(directory: Directory) {
     this.#directory = directory;
-    this.#clock = clock;
   }
 
-  /** Whether any user has a password. The very first password may be noticed seconds late. */
+  /** The very first password may be noticed seconds late. */
   async any(): Promise<boolean> {
     if ((await this.#directory.getPasswordCost()) === 0) return false;
     if (await this.#stillHas()) return true;
-    if (this.#searching === undefined && this.#clock() < this.#searchFrom) return false;
+    if (this.#searching === undefined && performance.now() < this.#searchFrom) return false;
     this.#searching ??= this.#search().finally(() => (this.#searching = undefined));
     await this.#searching;
     return this.#found !== undefined;
@@ -43,14 +35,14 @@ export class PasswordHolders {
   }
 
   async #search(): Promise<void> {
-    const began = this.#clock();
+    const began = performance.now();
     this.#found = undefined;
     for (const { id } of await this.#directory.listCustomers()) {
       const users = await this.#directory.listUsers(id);
       this.#found = users.find(({ passwordHash }) => passwordHash !== null)?.id;
       if (this.#found !== undefined) break;
     }
-    const took = this.#clock() - began;
-    this.#searchFrom = this.#clock() + Math.max(COOLDOWN_MS, took / SHARE);
+    const took = performance.now() - began;
+    this.#searchFrom = performance.now() + Math.max(COOLDOWN_MS, took / SHARE);
   }
 }

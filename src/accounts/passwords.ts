@@ -8,33 +8,22 @@ import type { Hasher, HashParameters } from './hasher.js';
 const PARAMETERS: HashParameters = { memoryCost: 47_104, timeCost: 1 };
 const COST = PARAMETERS.memoryCost * PARAMETERS.timeCost;
 
-/** Maximum memory of decoy work in KiB; costlier work uses more passes instead. */
+/** In KiB; costlier decoy work uses more passes instead. */
 const MAX_DECOY_MEMORY = 65_536;
 
-/**
- * Maximum queued checks and maximum milliseconds in the queue.
- *
- * Checks beyond either are refused, so that a flood cannot fill memory.
- */
+/** Checks beyond either are refused, so that a flood cannot fill memory. */
 const MAX_WAITING = 64;
 const MAX_WAIT_MS = 10_000;
 
-/** Returns the error for a full queue of password checks, or for when none can run now. */
 export function passwordsBusy(): Unavailable {
   const refusal = { refusal: 'overloaded', detail: 'Too many logins at once' } as const;
   return new Unavailable(refusal, 'too many passwords are waiting to be hashed');
 }
 
-/**
- * Runs checks of logins with limited concurrency.
- *
- * At a full queue, the network with the most checks in it gives way. A check that runs never does: its
- * work cannot be stopped.
- */
+/** Runs logins with limited concurrency. In a full queue, the network with the most logins gives way. */
 export class LoginQueue {
   readonly #limiter: Limiter;
 
-  /** @param size maximum concurrent checks */
   constructor(size: number, maxWaiting = MAX_WAITING) {
     this.#limiter = new Limiter({ size, maxWaiting, timeout: MAX_WAIT_MS }, reportYields('login'));
   }
@@ -43,11 +32,7 @@ export class LoginQueue {
     return this.#limiter.active === 0;
   }
 
-  /**
-   * Runs work in turn.
-   *
-   * @throws Unavailable if it gave way, the queue is full, or the wait was too long; it did not run
-   */
+  /** @throws Unavailable if it gave way, the queue is full, or the wait was too long; it did not run */
   async run<T>(network: string, work: () => Promise<T>): Promise<T> {
     const holder = [`network ${network}`];
     const permit = await new Promise<Permit>((resolve, reject) => {
@@ -64,40 +49,23 @@ export class LoginQueue {
   }
 }
 
-/**
- * Hashes and checks passwords with argon2id, with limited concurrency.
- *
- * One check takes tens of milliseconds of CPU time and 46 MiB. The limit keeps a flood of logins
- * from slowing down proxied traffic.
- */
+/** One check takes tens of milliseconds of CPU time and 46 MiB, so their concurrency is limited. */
 export class Passwords {
   readonly #hasher: Hasher;
-  readonly #queue: LoginQueue;
+  readonly queue: LoginQueue;
 
-  /** @param concurrency maximum concurrent checks */
   constructor(hasher: Hasher, concurrency: number) {
     this.#hasher = hasher;
-    this.#queue = new LoginQueue(concurrency);
+    this.queue = new LoginQueue(concurrency);
   }
 
-  /** Queues work that checks a password: see {@link LoginQueue.run}. */
-  async enqueue<T>(network: string, work: () => Promise<T>): Promise<T> {
-    return this.#queue.run(network, work);
-  }
-
-  /** Returns the PHC string of a password. */
   async hash(password: string): Promise<string> {
     return this.#hasher.hash(normalize(password), PARAMETERS);
   }
 
   /**
-   * Whether a password matches a PHC string.
-   *
-   * Every negative result takes as much work as the costliest hash in the store, whatever the
-   * parameters of the string. The same applies without a string, for a user who is unknown or
-   * cannot log in. So the timing does not reveal which users exist.
-   *
-   * @param costliest cost of the costliest hash in the store, from {@link costOfHash}
+   * A negative result, even without a string, takes as much work as the costliest hash in the store: the
+   * timing must not reveal which users exist.
    */
   async verify(phc: string | null, password: string, costliest: number): Promise<boolean> {
     const text = normalize(password);
@@ -107,13 +75,11 @@ export class Passwords {
     return false;
   }
 
-  /** Whether a hash takes less work to guess than one with the current parameters. */
   isWeak(phc: string | null): phc is string {
     return phc !== null && costOfHash(phc) < COST;
   }
 }
 
-/** Returns parameters that take the given amount of work. */
 function parametersOf(cost: number): HashParameters {
   const timeCost = Math.max(1, Math.ceil(cost / MAX_DECOY_MEMORY));
   return { memoryCost: Math.max(8, Math.round(cost / timeCost)), timeCost };

@@ -6,12 +6,8 @@ import type { TokenStore } from '../store/token-store.js';
 import type { Store } from '../store/store.js';
 
 /**
- * Returns the record of a user whose deletion waits for active tokens to end.
- *
  * The user is locked, so that none of the tokens is accepted.
- *
- * @param declared login keys that the directory assigns to other users; this user gives up one
- *   among them
+ * @param declared login keys of other users; this one gives up one among them
  */
 export function pendingDeletionOf(user: User, declared: ReadonlySet<string>, now: EpochMs): User {
   return {
@@ -23,11 +19,7 @@ export function pendingDeletionOf(user: User, declared: ReadonlySet<string>, now
   };
 }
 
-/**
- * Whether a user has any token that is not expired.
- *
- * @param isGoing excludes tokens that are about to be removed
- */
+/** @param isGoing excludes tokens that are about to be removed */
 export async function hasActiveTokens(
   tokens: Pick<TokenStore, 'listOfUser'>,
   userId: string,
@@ -38,35 +30,23 @@ export async function hasActiveTokens(
   return all.some(({ token }) => !isExpired(token, now) && !isGoing(token));
 }
 
-/**
- * Deletes the users pending deletion whose last active token has ended.
- *
- * @param report called immediately for each user who was or may have been deleted
- * @throws StoreUnavailable
- */
+/** Deletes the users whose last active token has ended. @param report for those who may be deleted, too */
 export async function deletePending(
   store: Pick<Store, 'tokens' | 'directory'>,
   now: EpochMs,
   report: (user: User, outcome: 'success' | 'unknown') => void,
 ): Promise<void> {
-  for (const id of await store.directory.listPendingDeletions()) await deleteIfEnded(store, id, now, report);
-}
-
-async function deleteIfEnded(
-  store: Pick<Store, 'tokens' | 'directory'>,
-  id: string,
-  now: EpochMs,
-  report: (user: User, outcome: 'success' | 'unknown') => void,
-): Promise<void> {
-  const user = await store.directory.getUser(id);
-  if (user === undefined || (await hasActiveTokens(store.tokens, id, now))) return;
-  const basedOn = new Map([[id, user.updatedAt]]);
-  const refused = await store.directory
-    .change({ removeUsers: [id], basedOn }, now)
-    .catch((error: unknown) => {
-      if (error instanceof OutcomeUnknown) report(user, 'unknown');
-      throw error;
-    });
-  // Refused if the directory declares the user again or another process deleted the user first.
-  if (refused === undefined) report(user, 'success');
+  for (const id of await store.directory.listPendingDeletions()) {
+    const user = await store.directory.getUser(id);
+    if (user === undefined || (await hasActiveTokens(store.tokens, id, now))) continue;
+    const basedOn = new Map([[id, user.updatedAt]]);
+    const refused = await store.directory
+      .change({ removeUsers: [id], basedOn }, now)
+      .catch((error: unknown) => {
+        if (error instanceof OutcomeUnknown) report(user, 'unknown');
+        throw error;
+      });
+    // Refused if the directory declares the user again or another process deleted the user first.
+    if (refused === undefined) report(user, 'success');
+  }
 }

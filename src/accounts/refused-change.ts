@@ -8,7 +8,6 @@ const TRANSIENT: ReadonlySet<ChangeRefused['reason']> = new Set([
   'customer_in_use',
 ]);
 
-/** Describes why a change to the store was refused and how to resolve it. */
 export function describeRefusedChange(refused: ChangeRefused): string {
   switch (refused.reason) {
     case 'active_tokens':
@@ -28,7 +27,7 @@ export function describeRefusedChange(refused: ChangeRefused): string {
   }
 }
 
-/** Whether a change was refused due to concurrent writes, so that a recomputed one may succeed. */
+/** Whether a recomputed change may succeed. */
 export function isTransientRefusal({ reason }: ChangeRefused): boolean {
   return TRANSIENT.has(reason);
 }

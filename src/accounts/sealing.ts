@@ -7,7 +7,6 @@ import { readRegularFile } from '../files/regular-file.js';
 const FORMAT = 'v1';
 const KEY_BYTES = 32;
 
-/** No sealing key is configured, so nothing can be sealed or opened. */
 export class SealingKeyMissing extends Error {
   readonly code = 'SEALING_KEY_MISSING';
   constructor() {
@@ -17,34 +16,24 @@ export class SealingKeyMissing extends Error {
   }
 }
 
-/**
- * A sealed value cannot be opened.
- *
- * It is damaged, or was sealed with another key or for another owner.
- */
+/** A value is damaged, or was sealed with another key or for another owner. */
 export class SealBroken extends Error {
   readonly code = 'SEAL_BROKEN';
 }
 
 /**
- * Encrypts secrets that must be stored in recoverable form.
- *
- * These are secrets of one-time passwords and keys of assertions. The cipher is AES-256-GCM with
- * the owner's id as associated data, so that a value cannot be moved to another owner.
+ * Encrypts stored secrets with AES-256-GCM. The owner's id is associated data, so that a value cannot be
+ * moved to another owner.
  */
 export class Sealer {
   readonly #key: Buffer | null;
 
-  /** @param key 32 bytes; null if there is none, which makes sealing and opening throw */
+  /** @param key null makes sealing and opening throw */
   constructor(key: Buffer | null) {
     this.#key = key;
   }
 
-  /**
-   * Returns a sealer with its own key, derived from this one (RFC 5869).
-   *
-   * Values sealed for one purpose reveal nothing about those of another.
-   */
+  /** A sealer with a derived key (RFC 5869), so that values of one purpose reveal nothing about others. */
   derive(purpose: string): Sealer {
     if (this.#key === null) return this;
     return new Sealer(Buffer.from(hkdfSync('sha256', this.#key, '', purpose, KEY_BYTES)));
@@ -79,11 +68,7 @@ export class Sealer {
   }
 }
 
-/**
- * Reads the sealing key of a data folder, and creates it (mode 0600) the first time.
- *
- * Safe for concurrent processes.
- */
+/** Created (mode 0600) the first time; safe for concurrent processes. */
 export function loadSealingKey(file: string): Buffer {
   const known = readKey(file);
   if (known !== undefined) return known;
@@ -113,11 +98,7 @@ function readKey(file: string): Buffer | undefined {
   }
 }
 
-/**
- * Removes access for other users: a key restored from a copy may be world-readable.
- *
- * Group access stays, because some volumes are shared through a group.
- */
+/** A key from a copy may be world-readable. Group access stays: some volumes are shared through a group. */
 function removeAccessForOthers(file: string): void {
   const { mode, uid } = statSync(file);
   if ((mode & 0o007) !== 0 && uid === process.getuid?.()) chmodSync(file, mode & 0o770);

@@ -13,14 +13,13 @@ import type { LastSeen } from './last-seen.js';
 import type { AuditEvent } from '../domain/audit.js';
 import { reportingUnknown } from './unconfirmed.js';
 
-/** A new session, with its secret and the sessions that ended to make room for it. */
+/** With the sessions that ended to make room for it. */
 export interface StartedSession {
   readonly session: Session;
   readonly secret: string;
   readonly ended: readonly Session[];
 }
 
-/** Starts, finds and ends login sessions. */
 export class Sessions {
   readonly #store: SessionStore;
   readonly #maintenance: Pick<Maintenance, 'clock'>;
@@ -38,19 +37,15 @@ export class Sessions {
     this.#settings = settings;
   }
 
-  /** Seconds for the `Max-Age` attribute of the cookie. */
+  /** Of the cookie, in seconds. */
   get maxAge(): number {
     return Math.floor(this.#settings.absolute_timeout / 1000);
   }
 
   /**
-   * Starts a session with a new secret, unless the user changed since the verification.
-   *
-   * The secret is sent to the client and never stored. If the user already has the maximum number
-   * of sessions, the least recently used ones end.
-   *
-   * @param provider the login at an OpenID Connect provider that it comes from; no session is
-   *   started if the provider has reported its logout in the meantime
+   * Starts a session unless the user changed. The secret is never stored. The least recently used sessions
+   * beyond the maximum end.
+   * @param provider no session is started if this provider has reported the logout meanwhile
    */
   start(
     user: User,
@@ -92,7 +87,6 @@ export class Sessions {
     return typeof ended === 'string' ? ended : { session, secret, ended };
   }
 
-  /** Finds an active session; undefined if it is unknown, ended or timed out. */
   find(secret: string, now: EpochMs): MaybePromise<SessionWithOwner | undefined> {
     if (secret.length !== SESSION_ID_LENGTH) return undefined;
     return mapMaybe(this.#store.find(digestOf(secret)), (found) => {
@@ -104,18 +98,18 @@ export class Sessions {
     });
   }
 
-  /** Ends a session for good, even if the timeouts are raised later. */
+  /** For good, even if the timeouts are raised later. */
   async #endTimedOut(session: Session, now: EpochMs): Promise<void> {
     if (!this.#isOn(session, await removalTime(this.#maintenance, now)))
       await this.#store.end(session.digest);
   }
 
-  /** Ends a session. Returns false if it had ended. */
+  /** False if it had ended. */
   async end(session: Session): Promise<boolean> {
     return this.#store.end(session.digest);
   }
 
-  /** Returns the active sessions of a user, most recently used first. */
+  /** The active ones, most recently used first. */
   async ofUser(userId: string, now: EpochMs): Promise<Session[]> {
     const sessions = await this.#store.listOfUser(userId);
     return sessions
@@ -124,7 +118,6 @@ export class Sessions {
       .toSorted((a, b) => b.lastSeenAt - a.lastSeenAt);
   }
 
-  /** Ends a user's session by its public id and returns it; undefined if there is none. */
   async endById(userId: string, id: string): Promise<Session | undefined> {
     const sessions = await this.#store.listOfUser(userId);
     const session = sessions.find((one) => one.id === id);
@@ -132,23 +125,12 @@ export class Sessions {
     return ended ? session : undefined;
   }
 
-  /**
-   * Records logouts until a time, for logins in progress.
-   *
-   * Existing sessions are found by {@link ofProvider}.
-   */
+  /** For logins in progress; existing sessions are found by {@link ofProvider}. */
   async noteLogouts(logouts: readonly RecordedLogout[], until: EpochMs): Promise<void> {
     await this.#store.noteLogouts(logouts, until);
   }
 
-  /**
-   * Returns the sessions that a user started through a provider.
-   *
-   * A user belongs to one issuer. Its name in the configuration may have changed since the login.
-   *
-   * @param sids ids of the provider's own sessions, null for a login without one; undefined for all
-   *   sessions
-   */
+  /** @param sids of the provider's own sessions, null for a login without one; undefined for all */
   async ofProvider(userId: string, sids: readonly (string | null)[] | undefined): Promise<Session[]> {
     const sessions = await this.#store.listOfUser(userId);
     return sessions.filter(
@@ -156,13 +138,11 @@ export class Sessions {
     );
   }
 
-  /** Returns the other sessions of the user. */
   async othersOf({ userId, digest }: Session): Promise<Session[]> {
     const sessions = await this.#store.listOfUser(userId);
     return sessions.filter((session) => session.digest !== digest);
   }
 
-  /** Ends the other sessions of the user, and returns those that ended. */
   async endOthers({ userId, digest }: Session): Promise<readonly Session[]> {
     return this.#store.endOfUser(userId, digest);
   }
@@ -181,12 +161,6 @@ function recordOf({ name, sid, idToken, claims = {} }: ProviderLogin): ProviderL
   };
 }
 
-/**
- * Returns the audit event of a session.
- *
- * @param customerId customer of the session's owner
- * @param reason why the session ended
- */
 export function sessionEvent(
   event: 'session.started' | 'session.ended',
   { id, userId }: Pick<Session, 'id' | 'userId'>,

@@ -13,21 +13,14 @@ import type { SigningKeyStore } from '../store/store.js';
 import { SealBroken, type Sealer } from './sealing.js';
 import { SigningSchedule, type SigningSettings } from './signing-schedule.js';
 
-/**
- * Returns the error for when nothing can be signed.
- *
- * No request is forwarded without its assertion.
- */
 export function signingUnavailable(message: string, options?: ErrorOptions): Unavailable {
   return new Unavailable({ refusal: 'signing_unavailable' }, message, options);
 }
 
-/** A key that can sign. */
 export interface Signer {
   readonly kid: string;
   readonly algorithm: SigningAlgorithm;
   readonly signsFrom: EpochMs;
-  /** Signs a JSON Web Token (RFC 7519). */
   readonly sign: (header: JWTHeaderParameters, claims: JWTPayload) => Promise<string>;
 }
 
@@ -36,9 +29,9 @@ interface OpenKey extends Signer {
   readonly publicKey: PublicKey;
 }
 
-/** Milliseconds between attempts to read from an unavailable store. */
+/** While the store is unavailable. */
 const RETRY_MS = 1_000;
-/** Maximum attempts to write while others change the keys; more conflicts are no coincidence. */
+/** While others change the keys. */
 const MAX_ATTEMPTS = 20;
 
 // Loaded on demand: most servers sign nothing.
@@ -47,11 +40,8 @@ const jose = async () => import('jose');
 type KeyStore = Pick<SigningKeyStore, 'get' | 'replace'>;
 
 /**
- * The signing keys of assertions.
- *
- * It creates and rotates them, and keeps them sealed in the store that all processes share. A
- * change is written only over the revision that it was computed from. So processes that start or
- * rotate at the same time agree on one key.
+ * The signing keys of assertions, sealed in the store. A change is written only over the revision that it was
+ * computed from, so that processes that start or rotate at the same time agree on one key.
  */
 export class KeyRing {
   readonly #store: KeyStore;
@@ -59,11 +49,10 @@ export class KeyRing {
   readonly #schedule: SigningSchedule;
   readonly #onStoreUnavailable: (error: StoreUnavailable) => void;
   #keys: readonly OpenKey[] = [];
-  /** When to read the store again, by `performance.now()`. */
+  /** By `performance.now()`. */
   #refreshAt = -Infinity;
   #refreshing: Promise<void> | undefined;
 
-  /** @param onStoreUnavailable called when the store is unavailable; known keys stay in use */
   constructor(
     store: KeyStore,
     sealer: Sealer,
@@ -76,21 +65,16 @@ export class KeyRing {
     this.#onStoreUnavailable = onStoreUnavailable;
   }
 
-  /** Seconds for which verifiers may cache the result of {@link published}. */
+  /** Seconds for which verifiers may cache the keys. */
   get maxAge(): number {
     return this.#schedule.maxAge / 1000;
   }
 
-  /** Returns the current signing key if it is known without asking the store. */
+  /** Undefined if the store must be asked. */
   signer(now: EpochMs): Signer | undefined {
     return performance.now() < this.#refreshAt ? this.#schedule.signer(this.#keys, now) : undefined;
   }
 
-  /**
-   * Returns the current signing key.
-   *
-   * @throws Unavailable
-   */
   async findSigner(now: EpochMs): Promise<Signer> {
     await this.#refresh(now);
     const signer = this.#schedule.signer(this.#keys, now);
@@ -98,11 +82,7 @@ export class KeyRing {
     return signer;
   }
 
-  /**
-   * Returns the public halves of all keys.
-   *
-   * These are the keys that sign, will sign, or whose signatures are still in use.
-   */
+  /** Of the keys that sign, will sign, or whose signatures are still in use. */
   async published(now: EpochMs): Promise<PublicKey[]> {
     await this.#refresh(now);
     return this.#keys.map(({ publicKey }) => publicKey);
@@ -122,19 +102,16 @@ export class KeyRing {
       if (error instanceof RecordUnreadable || error instanceof RecordNewer)
         throw unusable(error.message, error);
       if (!(error instanceof StoreUnavailable) || this.#keys.length === 0) throw error;
-      // Known keys stay usable. If one was removed from the store in the meantime, verifiers reject
-      // its signatures.
+      // Known keys stay usable. If one was removed meanwhile, verifiers reject its signatures.
       this.#refreshAt = performance.now() + RETRY_MS;
       this.#onStoreUnavailable(error);
     }
   }
 
-  /** Reads the keys, and writes them if one is due or has ended. */
   async #maintain(now: EpochMs): Promise<OpenKey[]> {
     for (let attempts = 0; attempts < MAX_ATTEMPTS; attempts++) {
       const stored = (await this.#store.get()) ?? { revision: 0, keys: [] };
-      // Before any write: a process that cannot open the keys must not add one that nobody else can
-      // open.
+      // Before any write: a process that cannot open the keys must not add one that nobody else can open.
       const open = await Promise.all(stored.keys.map((key) => this.#open(key)));
       const next = await this.#changed(stored, now);
       if (next === undefined) return open;

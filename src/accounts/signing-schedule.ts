@@ -2,31 +2,20 @@ import type { Config } from '../config/schema/config.js';
 import type { SigningAlgorithm, SigningKey } from '../domain/signing-key.js';
 import type { EpochMs } from '../util/time.js';
 
-/** The settings that determine the lifetime of a key. */
 export type SigningSettings = Pick<Config['identity']['assertion'], 'algorithm' | 'rotate_after' | 'ttl'>;
 
-/** Maximum milliseconds for which verifiers may cache the published keys. */
 const MAX_AGE_MS = 300_000;
-/**
- * Maximum lifetime of an assertion in the configuration, in milliseconds.
- *
- * Another process may use it.
- */
+/** The longest `ttl` of a configuration; another process may use it. */
 const MAX_TTL_MS = 3_600_000;
 
 /**
- * Determines when keys are created, sign and are removed.
- *
- * A verifier may cache the published keys for `maxAge`, and each process reads them from the store
- * every half of it. A key is published for twice `maxAge` before it signs. The remaining half
- * allows for clock differences. All times derive from `rotate_after`, so that a short interval is
- * as safe as a long one.
+ * When keys are created, sign and are removed. Verifiers cache keys for `maxAge`, and processes read them
+ * every half of it. So a key is published for twice `maxAge` before it signs; the rest allows for clock
+ * differences.
  */
 export class SigningSchedule {
   readonly algorithm: SigningAlgorithm;
-  /** Milliseconds for which verifiers may cache the published keys. */
   readonly maxAge: number;
-  /** Milliseconds between reads of the keys from the store. */
   readonly refresh: number;
   readonly #rotateAfter: number;
   readonly #lead: number;
@@ -41,7 +30,7 @@ export class SigningSchedule {
     this.#retention = Math.max(ttl, Math.min(MAX_TTL_MS, rotateAfter)) + this.#lead;
   }
 
-  /** Returns the key that signs: the newest of the algorithm, or of any if it has none yet. */
+  /** The newest of the algorithm, or of any if it has none yet. */
   signer<K extends Pick<SigningKey, 'algorithm' | 'signsFrom'>>(
     keys: readonly K[],
     now: EpochMs,
@@ -51,7 +40,7 @@ export class SigningSchedule {
     return best;
   }
 
-  /** Returns when a key to be created now has to start signing; undefined if none is due. */
+  /** When a key to be created now has to start signing; undefined if none is due. */
   dueKey(keys: readonly SigningKey[], now: EpochMs): EpochMs | undefined {
     // The first key signs at once, because no verifier has cached an earlier set of keys.
     if (keys.length === 0) return now;
@@ -60,7 +49,6 @@ export class SigningSchedule {
     return own.length === 0 || now >= newest + this.#rotateAfter - this.#lead ? now + this.#lead : undefined;
   }
 
-  /** Returns the keys whose signatures may still be in use. */
   kept(keys: readonly SigningKey[], now: EpochMs): SigningKey[] {
     return keys.filter((key) => now < this.#endOf(key, keys, now) + this.#retention);
   }
@@ -78,7 +66,6 @@ export class SigningSchedule {
     return key.signsFrom > than.signsFrom;
   }
 
-  /** Returns when a key stopped signing; Infinity if it still signs. */
   #endOf(key: SigningKey, keys: readonly SigningKey[], now: EpochMs): EpochMs {
     const later = keys.filter(({ signsFrom }) => signsFrom > key.signsFrom && signsFrom <= now);
     const successor = later.find(({ algorithm }) => algorithm === key.algorithm);

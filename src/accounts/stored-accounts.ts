@@ -7,23 +7,20 @@ import type { OneTimePasswords } from './one-time-passwords.js';
 import type { Passwords } from './passwords.js';
 import { reportingUnknown } from './unconfirmed.js';
 
-/** Users whose passwords and secrets of one-time passwords are in the store. */
 export class StoredAccounts implements Accounts {
   readonly #directory: DirectoryStore;
   readonly #passwords: Passwords;
   readonly #otps: OneTimePasswords;
+  readonly queue: Accounts['queue'];
 
   constructor(directory: DirectoryStore, passwords: Passwords, otps: OneTimePasswords) {
     this.#directory = directory;
     this.#passwords = passwords;
     this.#otps = otps;
+    this.queue = passwords.queue;
   }
 
-  enqueue<T>(network: string, work: () => Promise<T>): Promise<T> {
-    return this.#passwords.enqueue(network, work);
-  }
-
-  /** Checks a proof. An unknown login takes as much work as a wrong password. */
+  /** An unknown login takes as much work as a wrong password. */
   async check({ login, password, otp }: Proof): Promise<Checked> {
     const user = await this.#directory.getUserByLogin(login);
     const costliest = await this.#directory.getPasswordCost();

@@ -7,9 +7,8 @@ import type { SessionStore } from '../store/session-store.js';
 const LASTS_MS = 5 * 60_000;
 
 /**
- * Lets a credential stand in for the login name after its user confirmed the password.
- *
- * A grant lasts five minutes. It spares only the login name: every password is still checked.
+ * For five minutes after its user confirmed the password, a credential stands in for the login name; every
+ * password is still checked.
  */
 export class SudoGrants {
   readonly #store: Pick<SessionStore, 'grantSudo' | 'hasSudo'>;
@@ -18,26 +17,21 @@ export class SudoGrants {
     this.#store = store;
   }
 
-  /** Returns when a grant that starts now expires: a whole second, as in responses. */
+  /** A whole second, as in responses. */
   endOf(now: EpochMs): EpochMs {
     return wholeSecond(now + LASTS_MS);
   }
 
-  /** Grants sudo to a subject's credential, unless its user changed since the verification. */
   async grant(subject: Subject, owner: VerifiedOwner, now: EpochMs): Promise<'granted' | 'owner_changed'> {
     return this.#store.grantSudo(owner, idOf(subject), this.endOf(now), now);
   }
 
-  /**
-   * Records that the user of a session logged in at the provider again.
-   *
-   * For five minutes, this counts as the user's password.
-   */
+  /** For five minutes, a login at the provider counts as the user's password. */
   async noteFreshLogin(session: Session, owner: VerifiedOwner, now: EpochMs): Promise<void> {
     await this.#store.grantSudo(owner, freshId(session), this.endOf(now), now);
   }
 
-  /** Whether a fresh login currently counts as a password; never for a user who has a password. */
+  /** Never for a user who has a password. */
   async isFresh(subject: Subject, now: EpochMs): Promise<boolean> {
     if (subject.credential !== 'session' || subject.user.passwordHash !== null) return false;
     return this.#store.hasSudo(subject.user.id, freshId(subject.session), now);
@@ -48,7 +42,7 @@ export class SudoGrants {
   }
 }
 
-/** Returns an id that differs from the one for sudo grants of the same session. */
+/** Differs from the id for sudo grants of the same session. */
 function freshId({ id }: Session): string {
   return `fresh-login.${id}`;
 }

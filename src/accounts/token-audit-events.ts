@@ -5,11 +5,6 @@ import { maskTokens, printable } from '../util/text.js';
 import type { TokenWithUse } from '../store/token-store.js';
 import type { RestrictionChange } from './token-restrictions.js';
 
-/**
- * Returns the audit event of a new token.
- *
- * @param customerId customer of the token's owner
- */
 export function tokenCreatedEvent(token: Token, customerId: string): AuditEvent {
   return {
     event: 'token.created',
@@ -27,11 +22,7 @@ export function tokenCreatedEvent(token: Token, customerId: string): AuditEvent 
   };
 }
 
-/**
- * Returns the audit event of a change to a token's limits; null stands for a removed limit.
- *
- * @param ancestorId the token that was changed, if this one only came from it by rotation
- */
+/** @param ancestorId the token that was changed, if this one only came from it by rotation */
 export function tokenChangedEvent(id: string, change: RestrictionChange, ancestorId?: string): AuditEvent {
   const target = { token_id: id, ...limitsOf(change), ...ancestor(ancestorId) };
   return { event: 'token.changed', outcome: 'success', target };
@@ -41,11 +32,6 @@ function ancestor(id: string | undefined) {
   return id === undefined ? {} : { ancestor_id: id };
 }
 
-/**
- * Returns the audit event of a token that expires soon, with its last client.
- *
- * @param customerId customer of the token's owner
- */
 export function tokenExpiringEvent({ token, use }: TokenWithUse, customerId: string | null): AuditEvent {
   return {
     event: 'token.expiring',
@@ -75,18 +61,13 @@ function limitsOf({
   };
 }
 
-/**
- * Returns the audit event of a revoked token. For a rotated one, it includes the last use.
- *
- * @param ancestorId the token that was revoked, if this one only came from it by rotation
- */
+/** @param ancestorId the token that was revoked, if this one only came from it by rotation */
 export function tokenRevokedEvent(id: string, found?: TokenWithUse, ancestorId?: string): AuditEvent {
   const evidence = found?.token.rotated === undefined ? {} : evidenceOf(found);
   const target = { token_id: id, ...evidence, ...ancestor(ancestorId) };
   return { event: 'token.revoked', outcome: 'success', target };
 }
 
-/** Returns the audit event of an attempt to rotate a token that was rotated before. */
 export function rotationRepeatedEvent({ id, userId, rotated }: Token, customerId: string): AuditEvent {
   const target = {
     token_id: id,
@@ -108,11 +89,7 @@ export function overlapEndedEvent(found: TokenWithUse): AuditEvent {
   return { event: 'token.expired', outcome: 'success', reason: 'rotated', target };
 }
 
-/**
- * Returns the successor and the last use of a token.
- *
- * A client can send anything as its User-Agent.
- */
+/** The User-Agent is masked: a client can send anything. */
 function evidenceOf({ token, use }: TokenWithUse) {
   const userAgent = use?.userAgent ?? null;
   return {

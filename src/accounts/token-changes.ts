@@ -8,7 +8,6 @@ import type { TokenStore } from '../store/token-store.js';
 import { tokenChangedEvent } from './token-audit-events.js';
 import { type RestrictionChange, restrictionsAfter } from './token-restrictions.js';
 
-/** Maximum attempts if others change the same token concurrently. */
 const MAX_TRIES = 20;
 
 const DECLARED: Refusal = {
@@ -18,23 +17,15 @@ const DECLARED: Refusal = {
   detail: 'The token is declared in the directory file; only the file can change it',
 };
 
-/** A changed token. */
 export interface ChangedToken {
-  /** The resulting record, which is the existing one if nothing changes. */
   readonly token: Token;
-  /** How many tokens that came from it by rotation were suspended or resumed with it. */
+  /** Tokens that came from it by rotation and were suspended or resumed with it. */
   readonly further: number;
 }
 
 /**
- * Changes the limits of a token. Those that came from it by rotation are suspended and resumed with
- * it; the other limits are its own.
- *
- * A token that a directory file declares is refused, because the file would not contain the change.
- *
+ * Tokens that came from it by rotation are suspended and resumed with it; other limits are its own.
  * @param auditEvents receives the events of what was, or may have been, changed
- * @returns undefined if there is no such token
- * @throws StoreUnavailable if others keep changing it
  */
 export async function changeToken(
   tokens: Pick<TokenStore, 'get' | 'family' | 'update'>,
@@ -52,8 +43,7 @@ export async function changeToken(
     if (before.declared) return DECLARED;
     const token = withLimits(before, change, now);
     auditEvents.splice(0, Infinity, tokenChangedEvent(id, change));
-    // Write an explicit `suspended` even without a change: the store may have lost a suspension
-    // that this process still knows.
+    // Even without a change: the store may have lost a suspension that this process knows.
     if (suspended === undefined && isDeepStrictEqual(token.restrictions, before.restrictions)) return { token: before, further: 0 };
     for (const member of family) auditEvents.push(tokenChangedEvent(member.token.id, { suspended }, id));
     // Whoever joins the family in between changes the record of its predecessor.

@@ -3,73 +3,58 @@ import { parseRate, type Rate, takeFrom } from '../domain/rate.js';
 import { Unavailable } from '../domain/refusal.js';
 import type { UsageStore } from '../store/usage-store.js';
 
-/** Maximum size of a lease as a share of a token's rate; at least one request. */
+/** As a share of a token's rate. */
 const LARGEST_LEASE = 1 / 50;
 /** A lease used up within this time, in milliseconds, is followed by one twice as large. */
 const LEASE_LASTS_MS = 100;
-/**
- * Minimum milliseconds after a refused lease before the store is asked again.
- *
- * The wait is longer if the store says so.
- */
+/** After a refused lease, unless the store names a longer wait. */
 const SHORTEST_WAIT_MS = 10;
-/** Milliseconds between attempts to reach an unavailable store. */
+/** While the store is unavailable. */
 const RETRY_MS = 1_000;
-/** Maximum number of tokens with a lease; evicted ones lose their leased requests. */
+/** Evicted tokens lose their leased requests. */
 const MAX_TOKENS = 20_000;
 
-/** This process's share of a token's rate. Times are from `performance.now()`. */
+/** Times are from `performance.now()`. */
 interface Bucket {
   readonly rate: Rate;
   readonly largest: number;
-  /** Leased requests that are not used yet. */
   left: number;
-  /** Number of requests to ask for in the next lease. */
+  /** Of the next lease. */
   size: number;
   leasedAt: number;
   waiting: number;
-  /** No requests are available before this time. */
   refusedUntil: number;
   /** The store is not asked before this time, and {@link own} decides. */
   fallbackUntil: number;
-  /** State of this process's own bucket; null while the store is available. */
+  /** Of this process's own bucket; null while the store is available. */
   own: number | null;
   leasing: Promise<void> | undefined;
 }
 
 /**
- * Limits the request rate of tokens across all processes that share a store.
- *
- * The bucket of a token is in the store. Each process leases requests from it in batches, so that
- * most requests cost only a subtraction. Leased requests are taken from the bucket. The fleet
- * therefore admits too many only by what its processes hold: at most a fiftieth of the rate's count
- * each, and nothing for a count below 100. While the store is unavailable, each process applies the
- * same rate on its own.
+ * Limits the rate of tokens across the fleet. A token's bucket is in the store; each process leases requests
+ * from it in batches. It may hold a fiftieth of the rate's count at most, which is what the fleet can admit
+ * too many. While the store is unavailable, each process applies the rate on its own.
  */
 export class TokenRates {
   readonly #usage: Pick<UsageStore, 'leaseRate'>;
   readonly #onFallback: (error: unknown) => void;
   readonly #buckets = new LRUCache<string, Bucket>({ max: MAX_TOKENS });
 
-  /** @param onFallback called when the store is unavailable and the rate is limited locally */
   constructor(usage: Pick<UsageStore, 'leaseRate'>, onFallback: (error: unknown) => void) {
     this.#usage = usage;
     this.#onFallback = onFallback;
   }
 
-  /**
-   * Takes a request of a token from a rate such as `600/1m`.
-   *
-   * @returns 0, or the milliseconds after which to retry
-   */
+  /** @returns 0, or the milliseconds after which to retry */
   take(tokenId: string, text: string): number | Promise<number> {
     const bucket = this.#bucketOf(tokenId, text);
     return takeKnown(bucket) ?? this.#takeLeased(tokenId, bucket);
   }
 
   #bucketOf(tokenId: string, text: string): Bucket {
-    // Tokens that share a bucket may have different rates. Each keeps its own share, or whoever
-    // alternates between them would find a new one at every request.
+    // Tokens that share a bucket may have different rates. Each keeps its own share, or whoever alternates
+    // between them would find a new one at every request.
     const key = `${tokenId} ${text}`;
     const known = this.#buckets.get(key);
     if (known !== undefined) return known;
@@ -136,11 +121,7 @@ function resize(bucket: Bucket, now: number): void {
   bucket.leasedAt = now;
 }
 
-/**
- * Takes a request without asking the store.
- *
- * @returns 0, or the milliseconds after which to retry; undefined if the store must be asked
- */
+/** @returns 0, or the milliseconds after which to retry; undefined if the store must be asked */
 function takeKnown(bucket: Bucket): number | undefined {
   if (bucket.left > 0) {
     bucket.left -= 1;
@@ -152,7 +133,7 @@ function takeKnown(bucket: Bucket): number | undefined {
   return undefined;
 }
 
-/** Takes a request from this process's own bucket, which initially contains one lease. */
+/** The own bucket initially contains one lease. */
 function takeLocally(bucket: Bucket): number {
   const { rate, largest } = bucket;
   const now = performance.now();

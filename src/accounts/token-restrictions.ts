@@ -22,14 +22,14 @@ const addresses = z
   .transform((texts) => [...new Set(texts)])
   .meta({ examples: [['10.0.0.0/8', '192.0.2.7']] });
 
-/** Limits that a client may request for a new token, each value as text. */
+/** Of a new token, each value as text. */
 export const restrictionParameters = {
   rate: rate.optional(),
   addresses: addresses.optional(),
   suspended: z.enum(['true', 'false'], 'suspended must be true or false').optional(),
 } as const;
 
-/** A change to a token's limits: absent members stay, null removes the token's own limit. */
+/** Absent members stay; null removes a limit. */
 export const restrictionChange = z.strictObject(
   {
     suspended: z.boolean('suspended must be true or false').optional(),
@@ -46,7 +46,7 @@ export const restrictionChange = z.strictObject(
 
 export type RestrictionChange = z.output<typeof restrictionChange>;
 
-/** Returns the limits of a token after a change; undefined if none are left. */
+/** Undefined if no limits are left. */
 export function restrictionsAfter(
   before: TokenRestrictions | undefined,
   change: RestrictionChange,

@@ -15,7 +15,6 @@ import { overlapEndedEvent, rotationRepeatedEvent, tokenCreatedEvent } from './t
 import { limitsOf, type TokenSettings, UNPROCESSABLE, unprocessable } from './tokens.js';
 import { reportingUnknown } from './unconfirmed.js';
 
-/** Maximum attempts if others change the token or its owner between the read and the write. */
 const MAX_ATTEMPTS = 5;
 
 const overlapSeconds = z
@@ -24,35 +23,26 @@ const overlapSeconds = z
   .transform(Number)
   .optional();
 
-/** Limits on rotations and on the resulting tokens. */
 type RotationSettings = TokenSettings & Pick<Config['tokens'], 'rotation'>;
 
-/** The parameters of a rotation request, as sent. */
+/** As sent. */
 export interface RotationRequest {
   readonly overlap: string | undefined;
-  /** Names of other parameters in the body; ignored unless one restricts or is a mistyped `overlap`. */
+  /** Names of other parameters in the body. */
   readonly ignored?: readonly string[];
-  /** Names of the query parameters; ignored unless one restricts or means `overlap`. */
   readonly inQuery?: readonly string[];
 }
 
-/** The caller of a rotation, as far as it limits the result. */
 export interface RotationCaller {
-  /** The customer that the token must belong to; null for an operator. */
+  /** Null for an operator. */
   readonly customerId: string | null;
-  /** Latest expiry of the replacement; null if the caller does not limit it. */
+  /** Latest expiry of the replacement. */
   readonly notAfter: EpochMs | null;
-  /**
-   * Id of the calling token, which must not evade its rate by rotating; null for another caller.
-   *
-   * Both tokens then share a bucket. Other callers can change limits anyway, and get a full bucket.
-   */
+  /** The calling token, which must not evade its rate by rotating: both tokens share a bucket. */
   readonly tokenId: string | null;
-  /** Refuses another user's token, and one with more permissions than the caller. */
   readonly refuse: (token: Token) => Refusal | undefined;
 }
 
-/** A completed rotation, with the replacement's secret, which is shown once and never stored. */
 export interface RotatedToken {
   readonly rotation: Rotation;
   readonly secret: string;
@@ -60,7 +50,6 @@ export interface RotatedToken {
   readonly auditEvents: readonly AuditEvent[];
 }
 
-/** Replaces tokens with new ones; clients can switch over while both are accepted. */
 export class TokenRotations {
   readonly #store: Pick<Store, 'tokens' | 'directory'>;
   readonly #settings: RotationSettings;
@@ -70,7 +59,6 @@ export class TokenRotations {
     this.#settings = settings;
   }
 
-  /** Atomically creates a replacement and lets the old token expire after the overlap. */
   async rotate(id: string, request: RotationRequest, caller: RotationCaller, now: EpochMs): Promise<RotatedToken | Refusal> {
     const overlap = this.#readOverlap(request);
     if ('refusal' in overlap) return overlap;
@@ -95,8 +83,8 @@ export class TokenRotations {
   }
 
   /**
-   * Refuses to rotate a token again. Two holders of one token are what a leak looks like, so the
-   * audit log has every attempt, and the first one causes a webhook event.
+   * Two holders of one token are what a leak looks like: the audit log has every attempt, and the first one
+   * causes a webhook event.
    */
   async #report(token: Token, owner: User, now: EpochMs): Promise<Refusal | 'changed'> {
     const { rotated, updatedAt } = token;
@@ -158,7 +146,6 @@ export class TokenRotations {
     }
   }
 
-  /** Returns the overlap in milliseconds, or a refusal. */
   #readOverlap({ overlap, ignored = [], inQuery = [] }: RotationRequest): { readonly ms: number } | Refusal {
     const { overlap: usual, max_overlap: longest } = this.#settings.rotation;
     const lost =
@@ -174,7 +161,6 @@ export class TokenRotations {
   } // prettier-ignore
 }
 
-/** Refuses anything but an API token that its holder could still use, or that was rotated. */
 function refuseState(token: Token, owner: User, now: EpochMs): Refusal | undefined {
   if (token.declared)
     return unprocessable(
@@ -205,19 +191,11 @@ function rotationEvents({ old, replacement }: Rotation, customerId: string): Aud
   ];
 }
 
-/** Maximum number of overlaps to report per batch. */
 const BATCH = 100;
-/** Lease of a batch in milliseconds; another process takes over from one that was killed. */
+/** Another process takes over from one that was killed. */
 const CLAIM_MS = 120_000;
 
-/**
- * Reports rotated tokens whose overlap has ended, with their last use.
- *
- * Each is reported at least once, even if a process is killed in the meantime.
- *
- * @param settle milliseconds after the end in which a last use may still be written
- * @throws StoreUnavailable
- */
+/** At least once each. @param settle milliseconds in which a last use may still be written */
 export async function reportEndedOverlaps(
   tokens: Pick<TokenStore, 'claimEndedOverlaps' | 'finishOverlaps'>,
   settle: number,

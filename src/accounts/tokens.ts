@@ -23,24 +23,20 @@ const restrictions = z.object(restrictionParameters);
 const INVALID_SCOPE = { status: 400, code: 'invalid_scope' } as const;
 export const UNPROCESSABLE = { status: 422, code: 'Unprocessable Entity' } as const;
 
-/** Limits on the number of a user's tokens and on their lifetime. */
 export type TokenSettings = Pick<
   Config['tokens'],
   'max_per_user' | 'max_stored_per_user' | 'max_stored_per_customer' | 'max_lifetime'
 >;
 
-/** The parameters of POST /tokens, as sent. */
+/** As sent. */
 export interface TokenRequest {
   readonly name: string | undefined;
   readonly scope: string | undefined;
-  /** Service ids in the order given; empty strings included. */
   readonly services: readonly string[];
   readonly expiresAt: string | undefined;
-  /** Limits of the token; absent: none of its own. */
   readonly restrictions?: z.input<typeof restrictions>;
-  /** Names of other parameters in the body; ignored unless one is a mistyped restriction. */
+  /** Names of other parameters in the body. */
   readonly ignored?: readonly string[];
-  /** Names of the query parameters; ignored unless one means a restriction. */
   readonly inQuery?: readonly string[];
 }
 
@@ -48,16 +44,12 @@ export function limitsOf({ max_per_user: active, max_stored_per_user: stored }: 
   return { active, stored: Math.max(stored, active ?? 0) };
 }
 
-/** Creates, lists and revokes API tokens. */
 export class Tokens {
   readonly #store: Pick<Store, 'tokens' | 'directory' | 'maintenance'>;
   readonly #lastSeen: Pick<LastSeen, 'pending'>;
   readonly #settings: TokenSettings;
   readonly #scopes: readonly string[];
 
-  /**
-   * @param scopes names of the scopes in the policy
-   */
   constructor(
     store: Pick<Store, 'tokens' | 'directory' | 'maintenance'>,
     lastSeen: Pick<LastSeen, 'pending'>,
@@ -70,11 +62,7 @@ export class Tokens {
     this.#scopes = scopes;
   }
 
-  /**
-   * Creates a token for a user, unless the user changed since it was read.
-   *
-   * @returns the token and its secret, which is shown once and never stored
-   */
+  /** Unless the user changed since it was read. The secret is never stored. */
   async create(
     user: User,
     request: TokenRequest,
@@ -127,17 +115,17 @@ export class Tokens {
     }
   }
 
-  /** Returns the tokens of a user, oldest first. */
+  /** Oldest first. */
   async ofUser(userId: string): Promise<TokenWithUse[]> {
     return this.#inOrder(await this.#store.tokens.listOfUser(userId));
   }
 
-  /** Returns the tokens of every user of a customer, as {@link ofUser} does. */
+  /** Oldest first. */
   async ofCustomer(customerId: string): Promise<TokenWithUse[]> {
     return this.#inOrder(await this.#store.tokens.listOfCustomer(customerId));
   }
 
-  /** Returns a token of a customer; undefined if it is unknown or another customer's. */
+  /** Undefined if it is another customer's. */
   async get(id: string, customerId: string): Promise<TokenWithUse | undefined> {
     return this.#ofCustomer(customerId, ID.test(id) ? await this.#store.tokens.get(id) : undefined);
   }
@@ -155,11 +143,8 @@ export class Tokens {
   }
 
   /**
-   * Revokes tokens and those that came from them by rotation, all or none.
-   *
+   * With those that came from them by rotation; none if an id is unknown.
    * @param auditEvents receives the events of what was, or may have been, revoked
-   * @returns the unknown ids; if there are any, none is revoked. Else `further` is how many were
-   *   revoked beyond those given.
    */
   async revoke(
     ids: readonly string[],
@@ -188,12 +173,7 @@ export class Tokens {
     return events;
   }
 
-  /**
-   * Changes the limits of a token; undefined if it does not exist. Those that came from it by
-   * rotation are suspended and resumed with it.
-   *
-   * @param auditEvents receives the events of what was, or may have been, changed
-   */
+  /** See {@link changeToken}. */
   async change(
     id: string,
     change: RestrictionChange,
@@ -203,12 +183,7 @@ export class Tokens {
     return ID.test(id) ? changeToken(this.#store.tokens, id, change, now, auditEvents) : undefined;
   }
 
-  /**
-   * Whether a user who is about to be deleted has active tokens. An unknown user has none, and for
-   * the caller a user of another customer is unknown.
-   *
-   * @returns `similar` if only the case differs from the id of a user of this customer
-   */
+  /** A user of another customer has none. @returns `similar` if only the case differs from a user's id */
   async hasActive(userId: string, customerId: string, now: EpochMs): Promise<boolean | 'similar'> {
     const { tokens, directory, maintenance } = this.#store;
     if ((await directory.getUser(userId))?.customerId === customerId)
@@ -243,7 +218,7 @@ export class Tokens {
     };
   }
 
-  /** Returns the expiry as a whole second, as in responses. */
+  /** A whole second, as in responses. */
   #readExpiry(text: string | undefined, now: EpochMs): { at: EpochMs | null } | Refusal {
     const { max_lifetime: longest } = this.#settings;
     const read = readBy(tokenParameters.expiresAt, text, UNPROCESSABLE);

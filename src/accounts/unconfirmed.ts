@@ -3,17 +3,11 @@ import type { MaybePromise } from '../util/async.js';
 import { Unavailable, withAuditEvents } from '../domain/refusal.js';
 import { OutcomeUnknown } from '../store/faults.js';
 
-/** Returns the events with the outcome `unknown`. */
 export function unknown(auditEvents: readonly AuditEvent[]): AuditEvent[] {
   return auditEvents.map((event) => ({ ...event, outcome: 'unknown' }));
 }
 
-/**
- * Does something after a change. If it cannot be done now, the error still reports the change.
- *
- * @param auditEvents events of what was already done
- * @throws Unavailable
- */
+/** Work after a change: if it is unavailable, the error still reports the change. */
 export async function reporting<T>(auditEvents: readonly AuditEvent[], work: () => MaybePromise<T>): Promise<T> {
   try {
     return await work();
@@ -23,11 +17,7 @@ export async function reporting<T>(auditEvents: readonly AuditEvent[], work: () 
   }
 } // prettier-ignore
 
-/**
- * Makes a change. If it is not confirmed, the error reports it with the outcome `unknown`.
- *
- * @throws Unavailable
- */
+/** A change: if it is not confirmed, the error reports it with the outcome `unknown`. */
 export async function reportingUnknown<T>(auditEvents: readonly AuditEvent[], change: () => Promise<T>): Promise<T> {
   try {
     return await change();

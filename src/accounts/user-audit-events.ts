@@ -4,11 +4,7 @@ import type { User } from '../domain/user.js';
 type Ids = Pick<User, 'id'> & { readonly customerId: string | null };
 
 /**
- * Returns the audit events of a write of a user: its creation, or one for each thing that changed.
- *
- * They say what a role or a customer was before. They omit logins and names, which people typed.
- *
- * @param source what created the user, if not an operator
+ * Logins and names are omitted: people typed them. @param source what created the user, if not an operator
  */
 export function userWrittenEvents(before: User | undefined, user: User, source?: string): AuditEvent[] {
   if (before === undefined) {
@@ -41,7 +37,6 @@ export function userChangedEvent(user: Ids, reason: string, more: AuditEvent['ta
   return { event: 'user.changed', outcome: 'success', target: { ...idsOf(user), ...more }, reason };
 }
 
-/** @param reason why, if not because a command deleted the user */
 export function userDeletedEvent(user: Ids, reason?: string): AuditEvent {
   const deleted = { event: 'user.deleted', outcome: 'success', target: idsOf(user) } as const;
   return reason === undefined ? deleted : { ...deleted, reason };

@@ -1,19 +1,13 @@
 import { type EpochMs, HOUR_MS } from '../util/time.js';
 import type { UsageStore } from '../store/usage-store.js';
 
-/** A user's remaining writes in the current clock hour. */
 export interface WritesLeft {
-  /** Negative if the limit is exceeded. */
+  /** Negative beyond the limit. */
   readonly remaining: number;
-  /** When the next hour begins. */
   readonly resetAt: EpochMs;
 }
 
-/**
- * Counts each user's writes per clock hour, across all processes that share the store.
- *
- * See `rate_limit.writes_per_hour`.
- */
+/** Counts each user's writes per clock hour, across the fleet (`rate_limit.writes_per_hour`). */
 export class WriteLimit {
   readonly #usage: Pick<UsageStore, 'countWrite'>;
   readonly #perHour: number;

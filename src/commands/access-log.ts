@@ -3,48 +3,34 @@ import { describeSystemError } from '../util/system-error.js';
 import type { EpochMs } from '../util/time.js';
 import { CommandFailed } from './terminal/output.js';
 
-/**
- * Maximum length of a line in characters, and of one read in bytes. Entries are a few kilobytes; a
- * file without line breaks must not exhaust memory.
- */
+/** In characters; a file without line breaks must not exhaust memory. */
 const MAX_LINE = 1024 * 1024;
 
-/**
- * Maximum length of an entry's path and host (`pipeline/access-log`); a value of this length may be
- * truncated.
- */
+/** Maximum length of an entry's path and host; one of this length may be truncated. */
 const CUT = 512;
 
 /** The sender of a request as its log entry names it. The log has no roles, scopes or services. */
 export type LoggedCaller = { readonly userId: string; readonly customerId: string } & (
   | { readonly credential: 'token' | 'legacy_key'; readonly tokenId: string }
-  | { readonly credential: 'session'; readonly sessionId: string }
+  | { readonly credential: 'session' }
   | { readonly credential: 'jwt'; readonly issuer: string; readonly subject: string }
 );
 
 /** The log entry of one request. Fields that the line lacks are null. */
 export interface LoggedRequest {
   readonly requestId: string;
-  /** When the request ended. */
   readonly time: EpochMs | null;
   readonly method: string | null;
   /** As sent, without the query. It may be truncated or masked: see {@link whyNotReplayable}. */
   readonly path: string | null;
-  /** Names of the query parameters; their values are never logged. */
-  readonly query: readonly string[] | null;
   readonly host: string | null;
-  readonly client: string | null;
   readonly outcome: string;
   readonly decision: 'allowed' | 'refused' | null;
-  /** Digest of the configuration that decided. */
   readonly configHash: string | null;
-  /** null when the sender is unknown. */
   readonly caller: LoggedCaller | null;
 }
 
-/**
- * Parses a log line: the entry of a request, `other` for another kind of entry, or `unreadable`.
- */
+/** Parses a log line; `other` stands for an entry that is not of a request. */
 export function readLogLine(line: string): LoggedRequest | 'other' | 'unreadable' {
   const members = membersOf(line);
   if (members === undefined) return 'unreadable';
@@ -55,16 +41,13 @@ export function readLogLine(line: string): LoggedRequest | 'other' | 'unreadable
   const outcome = text('outcome');
   if (requestId === null || outcome === null) return 'unreadable';
   const decision = text('decision');
-  const query = text('query');
   const time = Date.parse(text('time') ?? '');
   return {
     requestId,
     time: Number.isNaN(time) ? null : time,
     method: text('method'),
     path: text('path'),
-    query: query === null ? null : query.split('&'),
     host: text('host'),
-    client: text('client'),
     outcome,
     decision: decision === 'allowed' || decision === 'refused' ? decision : null,
     configHash: text('config_hash'),
@@ -72,10 +55,8 @@ export function readLogLine(line: string): LoggedRequest | 'other' | 'unreadable
   };
 }
 
-/** A request whose entry holds enough to decide it again. */
 export type ReplayableRequest = LoggedRequest & { readonly method: string; readonly path: string };
 
-/** Whether an entry has the method and the complete path of its request. */
 export function isReplayable(request: LoggedRequest): request is ReplayableRequest {
   return whyNotReplayable(request) === undefined;
 }
@@ -91,25 +72,12 @@ export function whyNotReplayable({ method, path }: LoggedRequest): string | unde
 
 interface NumberedLine {
   readonly text: string;
-  /** Its number, from 1. */
   readonly number: number;
   /** Whether the log ends within the line, as after a crash. */
   readonly isLast: boolean;
 }
 
-/** Streams the lines of a log that are not empty, as {@link numberedLines} does. */
-export async function* logLines(file: string, onBytes?: (bytes: number) => void): AsyncGenerator<string> {
-  for await (const { text } of numberedLines(file, onBytes)) if (text !== '') yield text;
-}
-
-/**
- * Streams the lines of a log file, or of standard input for `-`.
- *
- * A line over {@link MAX_LINE} is truncated, so that it is not valid JSON.
- *
- * @param onBytes called with the number of bytes read so far
- * @throws CommandFailed when the file cannot be read or is compressed
- */
+/** Streams the lines of a log file (`-`: standard input). A longer one than the maximum is cut. */
 export async function* numberedLines(
   file: string,
   onBytes: (bytes: number) => void = () => undefined,
@@ -153,7 +121,6 @@ function refuseCompressed(file: string, start: Buffer): void {
   );
 }
 
-/** Returns the members of a line that is a JSON object; undefined for any other line. */
 export function membersOf(line: string): Record<string, unknown> | undefined {
   try {
     const value: unknown = JSON.parse(line);
@@ -180,7 +147,7 @@ function callerOf(members: Record<string, unknown>): LoggedCaller | null {
     case 'legacy_key':
       return { ...who, credential, tokenId: text('token_id') ?? '' };
     case 'session':
-      return { ...who, credential, sessionId: text('session_id') ?? '' };
+      return { ...who, credential };
     case 'jwt':
       return { ...who, credential, issuer: text('issuer') ?? '', subject: text('subject') ?? '' };
     default:

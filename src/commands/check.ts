@@ -1,18 +1,16 @@
 import { z } from 'zod';
-import { referenceWarnings } from '../config/directory-references.js';
-import { directoryRules } from '../config/directory-rules.js';
-import { loadDirectory } from '../config/directory.js';
+import { referenceWarnings, directoryRules, loadDirectory } from '../config/directory.js';
 import { type Expectation, expectSchema, loadExpectations } from '../config/expect.js';
 import { ConfigError, formatFault } from '../config/fault.js';
 import { namedHosts, openRoutes } from '../config/derived.js';
 import { loadConfigToServe, type LoadedConfig } from '../config/load.js';
 import { patternWarnings } from '../config/policy-checks.js';
-import { claimWarnings } from '../config/claim-warnings.js';
+import { claimWarnings } from '../config/issuer-checks.js';
 import { routeWarnings, shadowWarnings } from '../config/route-warnings.js';
 import { configSchema } from '../config/schema/config.js';
 import { directorySchema } from '../config/schema/directory-file.js';
-import type { Facts } from '../config/schema/facts.js';
-import { shadowSchema } from '../config/schema/shadow-file.js';
+import type { Facts } from '../config/schema/units.js';
+import { shadowSchema } from '../config/schema/policy.js';
 import { withShadow } from '../config/shadow.js';
 import { upstreamWarnings } from '../config/upstream-checks.js';
 import { counted, maskTokens, printable } from '../util/text.js';
@@ -31,7 +29,6 @@ export interface CheckOptions {
   readonly online?: boolean;
 }
 
-/** Prints every fault of a configuration, its directory and its policy; returns the exit code. */
 export async function check(options: CheckOptions): Promise<number> {
   try {
     const loaded = loadConfigToServe(options.config);
@@ -66,10 +63,7 @@ export async function check(options: CheckOptions): Promise<number> {
   }
 }
 
-/**
- * Returns warnings for users and tokens of the directory file whose role or scope the shadow policy
- * lacks.
- */
+/** Returns warnings for users and tokens whose role or scope the shadow policy lacks. */
 function usersWithoutRole(loaded: LoadedConfig): string[] {
   const promoted = withShadow(loaded);
   const { file } = loaded.config.directory;
@@ -117,11 +111,7 @@ async function isOnline(loaded: LoadedConfig): Promise<boolean> {
   return results.every(({ fault }) => fault === null);
 }
 
-/**
- * Checks a table of expected decisions; returns its length.
- *
- * @throws ConfigError with all mismatches
- */
+/** Checks a table of expected decisions. @throws ConfigError with all mismatches */
 export async function checkExpectations(loaded: LoadedConfig, file: string): Promise<number> {
   const { requests, fault } = loadExpectations(file, loaded.config);
   const simulator = new Simulator(loaded, null);

@@ -24,23 +24,12 @@ export interface DemoOptions {
   readonly data: string;
 }
 
-/** What the text for people names. */
-interface Started {
-  readonly page: string;
-  readonly data: string;
-  readonly file: string;
-  readonly upstream: string;
-  readonly users: readonly DemoUser[];
-  readonly echo: boolean;
-}
-
 interface DemoUser {
   readonly login: string;
   readonly password: string;
   readonly role: string;
 }
 
-/** Serves with demo users and prints curl commands to try. */
 export async function demo(options: DemoOptions): Promise<void> {
   const { startServer } = await import('./start-server.js');
   const data = resolve(options.data);
@@ -57,11 +46,19 @@ export async function demo(options: DemoOptions): Promise<void> {
   const loaded = loadConfig(CONFIG, env);
   const { path: page } = loaded.config.interface.ui;
   const echo = options.upstream === undefined;
-  await startServer({
-    loaded,
-    env,
-    welcome: (url, admin) => welcome(url, admin, { page, data, file, upstream, users, echo }),
-  });
+  const shown = { page, data, file, upstream, users, echo };
+  await startServer({ loaded, env, welcome: (url, admin) => welcome({ url, admin, ...shown }) });
+}
+
+interface Started {
+  readonly url: string;
+  readonly admin: string;
+  readonly page: string;
+  readonly data: string;
+  readonly file: string;
+  readonly upstream: string;
+  readonly users: readonly DemoUser[];
+  readonly echo: boolean;
 }
 
 function writeDirectoryOnce(file: string): DemoUser[] {
@@ -94,12 +91,11 @@ function writeDirectoryOnce(file: string): DemoUser[] {
   return readUsers(file);
 }
 
-/**
- * Returns the users whose passwords can be shown. The file may come from an earlier start, so its
- * content is not trusted.
- */
+/** Returns the users whose passwords can be shown. The file may come from an earlier start. */
 function readUsers(file: string): DemoUser[] {
-  refuseForeignFile(file);
+  const stats = lstatSync(file);
+  if (!stats.isFile()) throw new CommandFailed(`${file} is not a regular file; ${OTHER_FOLDER}`);
+  refuseForeign(file, stats);
   const users = loadDirectory(file).users.flatMap(({ login, password, role }) =>
     password == null ? [] : [{ login, password, role }],
   );
@@ -108,7 +104,7 @@ function readUsers(file: string): DemoUser[] {
   return users;
 }
 
-function welcome(url: string, admin: string, { page, data, file, upstream, users, echo }: Started): string {
+function welcome({ url, admin, page, data, file, upstream, users, echo }: Started): string {
   const { login = '', password = '' } = users.find(({ role }) => role === 'superuser') ?? users[0] ?? {};
   const cookies = shellWord(join(data, 'cookies.txt'));
   const key = shellWord(join(data, 'token.txt'));
@@ -163,11 +159,6 @@ function formParameter(name: string, value: string): string {
 
 const OTHERS = 0o077;
 
-/**
- * Creates a folder (mode 0700), or accepts one that only this user can read and change.
- *
- * @throws CommandFailed
- */
 function needPrivateFolder(folder: string): void {
   try {
     makeFolder(folder, 0o700);
@@ -175,17 +166,6 @@ function needPrivateFolder(folder: string): void {
     throw new CommandFailed(`${folder} cannot be created: ${describeSystemError(error)}; ${OTHER_FOLDER}`);
   }
   refuseForeign(folder, statSync(folder));
-}
-
-/**
- * @throws CommandFailed when a file exists that is not regular, belongs to another user, or that
- *   others can access
- */
-function refuseForeignFile(file: string): void {
-  const stats = lstatSync(file, { throwIfNoEntry: false });
-  if (stats === undefined) return;
-  if (!stats.isFile()) throw new CommandFailed(`${file} is not a regular file; ${OTHER_FOLDER}`);
-  refuseForeign(file, stats);
 }
 
 function refuseForeign(path: string, { uid, mode }: Stats): void {
@@ -200,21 +180,16 @@ function refuseForeign(path: string, { uid, mode }: Stats): void {
   );
 }
 
-/** Maximum size of the echoed body, in bytes; the rest is left out. */
+/** Maximum length of the echoed body, in characters; the rest is left out. */
 const MAX_SHOWN = 64 * 1024;
 
-/** Starts an upstream on loopback that echoes each request as `{method, path, headers, body}`. */
 async function startEcho(): Promise<string> {
   const server = createServer((req, res) => {
-    const chunks: Buffer[] = [];
-    let size = 0;
-    req.on('data', (chunk: Buffer) => {
-      size += chunk.length;
-      if (size <= MAX_SHOWN) chunks.push(chunk);
-    });
+    let body = '';
+    req.setEncoding('utf8').on('data', (chunk: string) => (body += body.length < MAX_SHOWN ? chunk : ''));
     req.on('end', () => {
-      const body = Buffer.concat(chunks).toString('utf8');
-      const json = JSON.stringify({ method: req.method, path: req.url, headers: req.headers, body }, null, 2);
+      const { method, url: path, headers } = req;
+      const json = JSON.stringify({ method, path, headers, body: body.slice(0, MAX_SHOWN) }, null, 2);
       res.writeHead(200, { 'Content-Type': 'application/json' }).end(`${json}\n`);
     });
   });

@@ -1,60 +1,48 @@
 import { readFileSync } from 'node:fs';
-import { CHECKS, examine, type Report, type Result, Unreachable } from '../doctor/examine.js';
+import type { DoctorOptions } from '../doctor/check.js';
+import { CHECKS, examine, type Report, type Result } from '../doctor/examine.js';
 import { counted, printable } from '../util/text.js';
 import { describeSystemError } from '../util/system-error.js';
 import { readVersion } from '../observe/version.js';
-import { CommandFailed, Progress, renderTable, report as print } from './terminal/output.js';
+import { CommandFailed, showProgress, renderTable, report as print } from './terminal/output.js';
 import { readSecret } from './terminal/password.js';
 
 const KEY_VARIABLE = 'LATCHKEY_DOCTOR_KEY';
 
-export interface DoctorCommandOptions {
-  readonly url: URL;
-  readonly upstream?: URL;
-  readonly admin?: URL;
-  readonly decision?: URL;
-  readonly plain?: URL;
+type Addresses = Pick<DoctorOptions, 'url' | 'upstream' | 'admin' | 'decision' | 'plain' | 'keyHeader'>;
+
+export interface DoctorCommandOptions extends Addresses {
   readonly check?: readonly string[];
   readonly path?: readonly string[];
   readonly public?: readonly string[];
   readonly identityHeader?: readonly string[];
   readonly keyFile?: string;
-  readonly keyHeader: string;
   readonly ca?: string;
   readonly json?: true;
 }
 
 const MAX_REQUESTS = 10_000;
 
-/** Examines a deployment, prints the findings, and returns the exit code. */
 export async function doctor(options: DoctorCommandOptions): Promise<number> {
   const publicPaths = [...new Set(options.public)];
   const key = keyOf(options);
   refuseUnknown(options.check ?? []);
-  const progress = new Progress();
-  try {
-    const report = await examine(
-      {
-        ...options,
-        paths: [...new Set(options.path)].filter((path) => !publicPaths.includes(path)),
-        publicPaths,
-        identityHeaders: options.identityHeader ?? [],
-        ...(options.check === undefined ? {} : { checks: options.check }),
-        version: readVersion(),
-        maxRequests: MAX_REQUESTS,
-        ...(key === undefined ? {} : { key }),
-        ...(options.ca === undefined ? {} : { ca: readCa(options.ca) }),
-      },
-      (title) => progress.step(title),
-    );
-    progress.done();
-    print(options, report, options.json ? '' : await render(report));
-    return report.result === 'serious' ? 1 : 0;
-  } catch (error) {
-    progress.done();
-    if (error instanceof Unreachable) throw new CommandFailed(error.message);
-    throw error;
-  }
+  const report = await examine(
+    {
+      ...options,
+      paths: [...new Set(options.path)].filter((path) => !publicPaths.includes(path)),
+      publicPaths,
+      identityHeaders: options.identityHeader ?? [],
+      checks: options.check,
+      version: readVersion(),
+      maxRequests: MAX_REQUESTS,
+      key,
+      ca: options.ca === undefined ? undefined : readCa(options.ca),
+    },
+    (title) => showProgress(title),
+  );
+  print(options, report, options.json ? '' : await render(report));
+  return report.result === 'serious' ? 1 : 0;
 }
 
 function refuseUnknown(names: readonly string[]): void {
@@ -83,7 +71,6 @@ const WORDS: Readonly<Record<Result, string>> = {
   ok: 'ok',
 };
 
-/** Renders a table of the checks, then each finding with its evidence and remedy. */
 async function render({ url, checks, findings, notes, requests, duration_ms: ms }: Report): Promise<string> {
   const rows = checks.map(({ result, check, summary }) => [WORDS[result], check, summary]);
   const details = findings.map(({ severity, check, summary, evidence, remedy }) =>

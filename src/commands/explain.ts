@@ -32,7 +32,6 @@ export interface ExplainOptions extends NamedBy {
   readonly json?: true;
 }
 
-/** Prints what the server would do with a request, and every rule that contributes to it. */
 export async function runExplain(options: ExplainOptions): Promise<void> {
   checkUsage(options);
   const loaded = loadConfig(options.config);
@@ -51,11 +50,16 @@ export async function runExplain(options: ExplainOptions): Promise<void> {
   };
   if (options.tokenId !== undefined) {
     const { tokenId } = options;
-    await withStore(loaded, async ({ store }) => {
-      const explained = await explainToken(loaded, store, tokenId, request, Date.now());
-      print(options.json ? maskedJson(explained.object) : explained.text);
+    return withStore(loaded, async ({ store }) => {
+      const record = await tokenWithOwner(store, tokenId);
+      const explanation = await new Simulator(loaded, store).simulate(
+        { ...request, as: { record } },
+        Date.now(),
+      );
+      const token = tokenFacts(loaded, record, Date.now());
+      if (options.json) print(maskedJson({ token, ...explanation }));
+      else print(`${shown(tokenRows(token).map(lineOf))}\n${renderExplanation(explanation)}`);
     });
-    return undefined;
   }
   if (options.anonymous && !hasStore(loaded)) return answer(null, 'anonymous');
   if (options.jwt !== undefined && !hasStore(loaded))
@@ -110,22 +114,6 @@ function fieldOf(line: string): string[] {
   return [line.slice(0, colon).trim(), line.slice(colon + 1).trim()];
 }
 
-async function explainToken(
-  loaded: LoadedConfig,
-  store: Store,
-  id: string,
-  request: Omit<SimulatedRequest, 'as'>,
-  now: EpochMs,
-): Promise<{ readonly text: string; readonly object: object }> {
-  const record = await tokenWithOwner(store, id);
-  const explanation = await new Simulator(loaded, store).simulate({ ...request, as: { record } }, now);
-  const token = tokenFacts(loaded, record, now);
-  return {
-    text: `${renderLabelled(rowsOf(token))}\n${renderExplanation(explanation)}`,
-    object: { token, ...explanation },
-  };
-}
-
 async function tokenWithOwner({ tokens, directory }: Store, id: string): Promise<TokenWithOwner> {
   const found = await tokens.get(id);
   const owner = found === undefined ? undefined : await directory.getUser(found.token.userId);
@@ -134,10 +122,6 @@ async function tokenWithOwner({ tokens, directory }: Store, id: string): Promise
   return { token: found.token, owner };
 }
 
-/**
- * Returns the properties that a token is checked by now, with the limits that the configuration
- * sets.
- */
 function tokenFacts({ config }: LoadedConfig, { token, owner }: TokenWithOwner, now: EpochMs) {
   const { rate, addresses } = config.tokens.limits;
   return {
@@ -159,95 +143,75 @@ function tokenFacts({ config }: LoadedConfig, { token, owner }: TokenWithOwner, 
   };
 }
 
-function rowsOf(token: ReturnType<typeof tokenFacts>): [string, string][] {
-  const { name } = token;
+type Row = readonly [label: string, text: string, position?: string];
+
+function tokenRows(token: ReturnType<typeof tokenFacts>): Row[] {
+  const { name, rate, addresses } = token;
   const lasts =
     token.expires_at === null ? 'never expires' : `${token.expired ? 'expired' : 'expires'} ${token.expires_at}`;
-  const rows: [string, string][] = [
+  return [
     [token.kind === 'token' ? 'token' : 'legacy key', `${token.id}${name === '' ? '' : ` "${name}"`}`],
     ['owner', `${token.login} (${token.role}, customer ${token.customer_id})${token.owner_locked ? ', locked' : ''}`],
     ['state', `${token.suspended ? 'suspended, ' : ''}${lasts}`],
     ['scopes', token.scopes.join(' ') || 'none'],
     ['services', token.services.join(', ') || 'all'],
+    ...optionalRow('rate', rate),
+    ...optionalRow('addresses', addresses?.join(', ')),
   ];
-  if (token.rate !== null) rows.push(['rate', token.rate]);
-  if (token.addresses !== null) rows.push(['addresses', token.addresses.join(', ')]);
-  return rows;
+} // prettier-ignore
+
+function optionalRow(label: string, text: string | null | undefined): Row[] {
+  return text == null ? [] : [[label, text]];
+}
+
+function renderExplanation(explanation: Explanation): string {
+  const { method, target, checks, verdict, note, identity } = explanation;
+  const steps: Row[] = [
+    ...routeRows(explanation),
+    ...jwtRows(explanation),
+    ...credentialRows(explanation),
+    ...checks.map((check): Row => [check.check === 'service_limited' ? 'limits' : check.check, checkText(check, explanation), positionText(check)]),
+    ...guardRows(explanation),
+  ];
+  const results: Row[] = [
+    ['verdict', verdictText(verdict)],
+    ...optionalRow('', verdict.detail),
+    ...optionalRow('', note === null ? null : `not shown to the client: ${note}`),
+    ...Object.entries(identity).map(([name, value]): Row => ['', `${name}: ${value}`]),
+  ];
+  const lines = [...(steps.length === 0 ? [] : [...steps.map(lineOf), '']), ...results.map(lineOf)];
+  return shown([`${method} ${target}`, '', ...lines]);
 } // prettier-ignore
 
 const LABEL_WIDTH = 12;
+const TEXT_WIDTH = 46;
 
-/** Renders an explanation as text: one line per step, with the rule behind it. */
-function renderExplanation(explanation: Explanation): string {
-  const [lines, add] = startOf(explanation);
-  addRoute(explanation, add);
-  addJwt(explanation, add);
-  addCredential(explanation, add);
-  for (const check of explanation.checks) {
-    add(CHECK_LABELS[check.check] ?? check.check, checkText(check, explanation), positionText(check));
-  }
-  addGuard(explanation, add);
-  if (lines.at(-1) !== '') lines.push('');
-  add('verdict', verdictText(explanation.verdict));
-  if (explanation.verdict.detail !== null) add('', explanation.verdict.detail);
-  if (explanation.note !== null) add('', `not shown to the client: ${explanation.note}`);
-  for (const [name, value] of Object.entries(explanation.identity)) add('', `${name}: ${value}`);
-  return shown(lines);
+function lineOf([label, text, position = '']: Row): string {
+  const line = position === '' ? text : `${text.padEnd(TEXT_WIDTH)}  ${position}`;
+  return `  ${label.padEnd(LABEL_WIDTH)}${line}`.trimEnd();
 }
 
-/** Renders one line per row, with its label. */
-function renderLabelled(rows: readonly (readonly [label: string, text: string])[]): string {
-  return shown(rows.map(([label, text]) => `  ${label.padEnd(LABEL_WIDTH)}${text}`.trimEnd()));
-}
-
-/** Joins lines, with unprintable characters escaped and tokens masked. */
 function shown(lines: readonly string[]): string {
   return `${lines.map((line) => printable(maskTokens(line))).join('\n')}\n`;
 }
 
-type Add = (label: string, text: string, position?: string) => void;
-
-function startOf({ method, target }: Explanation): [string[], Add] {
-  const lines = [`${method} ${target}`, ''];
-  const add: Add = (label, text, position = '') =>
-    lines.push(
-      `  ${label.padEnd(LABEL_WIDTH)}${position === '' ? text : `${text.padEnd(46)}  ${position}`}`.trimEnd(),
-    );
-  return [lines, add];
-}
-
-/** Adds the path, the route, and the routes that nearly matched. */
-function addRoute(explanation: Explanation, add: Add): void {
-  if (explanation.path !== null) {
-    const sent = explanation.target.split('?', 1)[0] ?? '';
-    add('target', explanation.path, explanation.path === sent ? 'unchanged' : `sent as ${sent}`);
+function routeRows({ target, path, route, near_misses: misses, action, verdict }: Explanation): Row[] {
+  const sent = target.split('?', 1)[0] ?? '';
+  const rows: Row[] = path === null ? [] : [['target', path, path === sent ? 'unchanged' : `sent as ${sent}`]];
+  if (route === null) return rows;
+  rows.push(['route', routeText(route), route.place === null ? 'built-in endpoint' : describePosition(route.place)]);
+  for (const { why, ...miss } of misses) {
+    const position = miss.place === null ? '' : ` (${describePosition(miss.place)})`;
+    rows.push(['', `not ${routeText(miss)}: ${why}${position}`]);
   }
-  const { route } = explanation;
-  if (route !== null) {
-    add(
-      'route',
-      routeText(route),
-      route.place === null ? 'built-in endpoint' : describePosition(route.place),
-    );
-    for (const { why, ...miss } of explanation.near_misses) {
-      const position = miss.place === null ? '' : ` (${describePosition(miss.place)})`;
-      add('', `not ${routeText(miss)}: ${why}${position}`);
-    }
-    if (!isPreflight(explanation.verdict)) add('action', explanation.action ?? actionless(route.auth));
-  }
-}
+  if (!isPreflight(verdict)) rows.push(['action', action ?? actionless(route.auth)]);
+  return rows;
+} // prettier-ignore
 
 /** A preflight request has no credential, and its action is not checked. */
 function isPreflight({ outcome }: Explanation['verdict']): boolean {
   return outcome === 'preflight' || outcome === 'preflight_refused';
 }
-
-const CHECK_LABELS: Readonly<Record<string, string>> = {
-  scope: 'scope',
-  service_limited: 'limits',
-  service: 'service',
-  role: 'role',
-};
 
 function routeText({ path, methods }: { path: string; methods: readonly string[] | null }): string {
   const name = path === '*' ? 'default_route' : path;
@@ -259,18 +223,18 @@ function actionless(auth: string): string {
   return auth === 'deny' ? 'none: the route refuses every request' : 'none';
 }
 
-/** Adds the issuer's subject that matches the JWT, and why the subjects before it do not. */
-function addJwt({ jwt }: Explanation, add: Add): void {
-  if (jwt === undefined) return;
-  add('jwt', jwt.issuer === null ? 'of no configured issuer' : `of the issuer ${jwt.issuer}`);
+function jwtRows({ jwt }: Explanation): Row[] {
+  if (jwt === undefined) return [];
+  const rows: Row[] = [['jwt', jwt.issuer === null ? 'of no configured issuer' : `of the issuer ${jwt.issuer}`]];
   for (const { place, claims } of jwt.subjects) {
     const missed = claims.filter(({ fits }) => !fits);
     const shown = missed.length === 0 ? claims : missed;
     const words = shown.map(({ name, wanted, given }) => `${name} ${wantedText(wanted, given)}`);
-    add('', `${missed.length === 0 ? 'fits' : 'does not fit'}: ${words.join('; ')}`, place);
-    if (place === jwt.fits) return;
+    rows.push(['', `${missed.length === 0 ? 'fits' : 'does not fit'}: ${words.join('; ')}`, place]);
+    if (place === jwt.fits) break;
   }
-}
+  return rows;
+} // prettier-ignore
 
 function wantedText(wanted: string, given: string | readonly string[] | null): string {
   return given === null
@@ -278,25 +242,21 @@ function wantedText(wanted: string, given: string | readonly string[] | null): s
     : `is ${[given].flat().join(', ')}, wanted ${wanted}`;
 }
 
-function addCredential({ credential, route, verdict }: Explanation, add: Add): void {
-  if (isPreflight(verdict)) return;
+function credentialRows({ credential, route, verdict }: Explanation): Row[] {
+  if (isPreflight(verdict)) return [];
   if (credential === null) {
-    if (route?.auth === 'required') {
-      const settled = verdict.endpoint !== null ? 'none: the endpoint checks a password' : 'no valid one';
-      add('credential', settled);
-    }
-    return;
+    const reason = verdict.endpoint !== null ? 'none: the endpoint requires none' : 'no valid one';
+    return route?.auth === 'required' ? [['credential', reason]] : [];
   }
-  const { kind, login, role, customer_id: customer, token_id: id } = credential;
-  add(
-    'credential',
-    `${kind}${id === null || id === '' ? '' : ` ${id}`} of ${login} (${role}, customer ${customer})`,
-  );
-  if (credential.scopes !== null) add('scopes', credential.scopes.join(' ') || 'none');
-  if (credential.services.length > 0) add('services', credential.services.join(', '));
-  if (credential.rate !== undefined) add('rate', `${credential.rate}, not counted here`);
-  if (credential.addresses !== undefined) add('addresses', credential.addresses.join(', '));
-}
+  const { kind, login, role, customer_id: customer, token_id: id, scopes, services, rate, addresses } = credential;
+  return [
+    ['credential', `${kind}${id === null || id === '' ? '' : ` ${id}`} of ${login} (${role}, customer ${customer})`],
+    ...optionalRow('scopes', scopes && (scopes.join(' ') || 'none')),
+    ...optionalRow('services', services.length > 0 ? services.join(', ') : null),
+    ...optionalRow('rate', rate && `${rate}, not counted here`),
+    ...optionalRow('addresses', addresses?.join(', ')),
+  ];
+} // prettier-ignore
 
 function checkText(check: ExplainedCheck, { action, service, credential }: Explanation): string {
   const word = check.allowed ? 'allowed' : 'refused';
@@ -320,14 +280,12 @@ function checkText(check: ExplainedCheck, { action, service, credential }: Expla
   }
 } // prettier-ignore
 
-function addGuard({ guarded }: Explanation, add: Add): void {
-  if (guarded === undefined) return;
+function guardRows({ guarded }: Explanation): Row[] {
+  if (guarded === undefined) return [];
   const { has_active_tokens: isActive, user_id: id } = guarded;
-  const text = isActive
-    ? `refused: the user ${id} has active tokens`
-    : `allowed: the user ${id} has no active tokens`;
-  add('guard', text, positionText(guarded));
-}
+  const text = isActive ? `refused: the user ${id} has active tokens` : `allowed: the user ${id} has no active tokens`;
+  return [['guard', text, positionText(guarded)]];
+} // prettier-ignore
 
 function positionText({ place }: Pick<ExplainedCheck, 'place'>): string {
   return place === null ? '' : describePosition(place);

@@ -1,4 +1,4 @@
-import { lstat, open, rm } from 'node:fs/promises';
+import { lstat, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { localHasher } from '../accounts/hasher.js';
 import { Passwords } from '../accounts/passwords.js';
@@ -38,13 +38,7 @@ users:
 `;
 }
 
-/**
- * Writes a first configuration and a directory file with one superuser, and prints what to run
- * next.
- *
- * @param folder is created if it does not exist
- * @throws CommandFailed if one of the files exists or the upstream is not a URL; nothing is written then
- */
+/** @throws CommandFailed if a file exists or the upstream is not a URL; nothing is written then */
 export async function init(folder: string, options: InitOptions): Promise<void> {
   const upstream = readUpstream(options.upstream);
   const [file, directory] = ['latchkey.yaml', 'directory.yaml'].map((name) => join(folder, name)) as [string, string];
@@ -72,7 +66,6 @@ export async function init(folder: string, options: InitOptions): Promise<void> 
 `);
 } // prettier-ignore
 
-/** The URL of the API, as it is written to the configuration. */
 function readUpstream(text = 'http://127.0.0.1:3000'): string {
   const parsed = parseUpstreamUrl(text);
   if (parsed === undefined)
@@ -88,17 +81,11 @@ async function refuseExisting(path: string): Promise<void> {
 
 /** Writes a whole file or none. Fails if the file exists by now. */
 async function writeNew(path: string, text: string): Promise<void> {
-  const handle = await open(path, 'wx', 0o600);
-  try {
-    await handle.writeFile(text);
-    await handle.sync();
-  } catch (error) {
+  await writeFile(path, text, { flag: 'wx', mode: 0o600, flush: true }).catch(async (error: unknown) => {
     // A full disk leaves a part, and the next call would refuse to overwrite it.
-    await rm(path, { force: true });
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') await rm(path, { force: true });
     throw error;
-  } finally {
-    await handle.close();
-  }
+  });
 }
 
 export async function hashPassword(options: { passwordFile?: string }): Promise<void> {

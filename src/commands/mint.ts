@@ -1,7 +1,6 @@
 import { createPrivateKey, createPublicKey, type KeyObject, randomUUID } from 'node:crypto';
 import { existsSync, readFileSync } from 'node:fs';
-import { directoryRules } from '../config/directory-rules.js';
-import { loadDirectory } from '../config/directory.js';
+import { directoryRules, loadDirectory } from '../config/directory.js';
 import { loadConfig } from '../config/load.js';
 import { compilePolicy } from '../config/policy.js';
 import { identityPreset } from '../config/schema/identity-presets.js';
@@ -38,28 +37,11 @@ export interface MintOptions extends NamedBy {
   readonly json?: true;
 }
 
-/** Settings from Latchkey's configuration, or the defaults. */
-interface Settings {
-  readonly issuer: string | null;
-  readonly audience: string | null;
-  readonly header: string;
-  readonly names: IdentityNames;
-  readonly sessionScope: string;
-  /** Role of a user that no directory file declares; null when such a user needs `--role`. */
-  readonly role: string | null;
-  readonly users: readonly Pick<User, 'id' | 'customerId' | 'login' | 'role'>[];
-}
-
-/** Placeholder for values that neither an option nor a file sets. */
 const DEV = 'dev';
 const DEFAULT_CONFIG = 'latchkey.yaml';
 /** Longest lifetime that verifiers accept. */
 const MAX_LIFE_MS = 3_600_000;
 
-/**
- * Prints an assertion, plain headers or a key set for the tests of an upstream. Contacts neither a
- * server nor a store.
- */
 export async function mint(options: MintOptions): Promise<void> {
   const key = options.key === undefined ? undefined : readKey(options.key);
   if (options.jwks === true) {
@@ -86,7 +68,6 @@ export async function mint(options: MintOptions): Promise<void> {
   );
 }
 
-/** Checks that a request to bind the assertion to can exist. @throws WrongUsage */
 function checkRequest({ method, path, requestId }: MintOptions): void {
   if (refuseMethod(method, '') !== undefined)
     throw new WrongUsage('mint --method: expected a registered HTTP method in capitals, like GET');
@@ -96,12 +77,15 @@ function checkRequest({ method, path, requestId }: MintOptions): void {
     throw new WrongUsage('mint --request-id: expected visible ASCII characters without spaces');
 }
 
-function readSettings({ config: given, issuer, audience }: MintOptions): Settings {
+type Settings = ReturnType<typeof readSettings>;
+
+function readSettings({ config: given, issuer, audience }: MintOptions) {
   const file = given ?? (existsSync(DEFAULT_CONFIG) ? DEFAULT_CONFIG : undefined);
   if (file === undefined) {
     const names = identityPreset('latchkey').headers as IdentityNames;
     const header = 'X-Auth-Assertion';
-    return { issuer: issuer ?? DEV, audience: audience ?? DEV, header, names, sessionScope: 'global', role: 'user', users: [] };
+    const known = { issuer: issuer ?? DEV, audience: audience ?? DEV };
+    return { ...known, header, names, sessionScope: 'global', role: 'user', users: [] as KnownUser[] };
   }
   const { config, lines } = loadConfig(file);
   const { assertion, headers } = config.identity;
@@ -111,20 +95,20 @@ function readSettings({ config: given, issuer, audience }: MintOptions): Setting
     audience: audience ?? assertion.audience,
     header: assertion.header,
     names: headers,
+    // A user that no directory file declares needs --role.
     role: null,
     sessionScope: compilePolicy(config, lines).policy.sessionScope,
     users: directory === null ? [] : usersOf(loadDirectory(directory, process.env, directoryRules(config))),
   };
 } // prettier-ignore
 
-function usersOf({ users }: ReturnType<typeof loadDirectory>): Settings['users'] {
+type KnownUser = Pick<User, 'id' | 'customerId' | 'login' | 'role'>;
+
+function usersOf({ users }: ReturnType<typeof loadDirectory>): KnownUser[] {
   return users.map(({ id, customer_id: customerId, login, role }) => ({ id, customerId, login, role }));
 }
 
-/**
- * Returns a user of the directory file, or one that the options describe. The subject has a
- * session, or a token when scope or services limit it.
- */
+/** Returns a user of the directory file, or one that the options describe. */
 function subjectOf(name: string, options: MintOptions, { users, role: usual }: Settings): Subject {
   const { customer, scope, services } = options;
   const byLogin = options.id ? undefined : users.find(({ login }) => loginKey(login) === loginKey(name));

@@ -1,20 +1,15 @@
 import { relative } from 'node:path';
 import { loadCandidate } from '../config/candidate.js';
-import { loadConfig } from '../config/load.js';
+import { loadConfig, type LoadedConfig } from '../config/load.js';
 import { counted, maskTokens, printable } from '../util/text.js';
 import { METHODS } from '../domain/methods.js';
 import { type ComparedPolicies, diffPolicies } from '../policy-diff/compare.js';
-import type {
-  ChangedDecisions,
-  ChangedRoute,
-  PolicyDiff,
-  ReportedRoute,
-  ReportedRule,
-} from '../policy-diff/report.js';
+import type { ChangedDecisions, ChangedRoute, PolicyDiff, ReportedRoute } from '../policy-diff/report.js';
+import type { DecidingRule } from '../policy-diff/rules.js';
 import type { ServiceLimit } from '../policy-diff/senders.js';
 import { uncomparedKeys } from '../policy-diff/uncompared.js';
 import type { AffectedRequests, ReplayReport } from './replay.js';
-import { asJson, print, Progress, renderTable } from './terminal/output.js';
+import { asJson, print, showProgress, renderTable } from './terminal/output.js';
 
 export interface PolicyDiffOptions {
   readonly config: string;
@@ -24,37 +19,34 @@ export interface PolicyDiffOptions {
   readonly json?: true;
 }
 
-/** Compares two configurations and prints the differences; returns the exit code. */
 export async function policyDiff(options: PolicyDiffOptions): Promise<number> {
   const running = loadConfig(options.config);
   const candidate = loadCandidate(options.against, running);
-  const progress = new Progress();
-  try {
-    const compared = await diffPolicies(running, candidate, (done, all) => {
-      if (done % 50 === 0) progress.step(`comparing ${done} of ${all} kinds of requests`);
-    });
-    const requests =
-      options.requests === undefined
-        ? undefined
-        : await (
-            await import('./replay.js')
-          ).replay(running, compared, options.requests, (text) => progress.step(text));
-    progress.done();
-    const notCompared = uncomparedKeys(running, candidate.loaded, options.allow);
-    const report: PolicyDiffReport = {
-      config: running.file,
-      against: candidate.loaded.file,
-      result: resultOf(compared, notCompared, requests),
-      not_compared: notCompared,
-      ...compared.diff,
-      ...(requests === undefined ? {} : { requests }),
-    };
-    const text = options.json ? asJson(report) : await renderPolicyDiff(report);
-    print(maskTokens(text));
-    return report.result === 'allows_more' || report.result === 'incomplete' ? 1 : 0;
-  } finally {
-    progress.done();
-  }
+  const compared = await diffPolicies(running, candidate, (done, all) => {
+    if (done % 50 === 0) showProgress(`comparing ${done} of ${all} kinds of requests`);
+  });
+  const requests =
+    options.requests === undefined ? undefined : await replayed(running, compared, options.requests);
+  const notCompared = uncomparedKeys(running, candidate.loaded, options.allow);
+  const report: PolicyDiffReport = {
+    config: running.file,
+    against: candidate.loaded.file,
+    result: resultOf(compared, notCompared, requests),
+    not_compared: notCompared,
+    ...compared.diff,
+    ...(requests === undefined ? {} : { requests }),
+  };
+  print(maskTokens(options.json ? asJson(report) : await renderPolicyDiff(report)));
+  return report.result === 'allows_more' || report.result === 'incomplete' ? 1 : 0;
+}
+
+async function replayed(
+  running: LoadedConfig,
+  compared: ComparedPolicies,
+  file: string,
+): Promise<ReplayReport> {
+  const { replay } = await import('./replay.js');
+  return replay(running, compared, file, showProgress);
 }
 
 function resultOf(
@@ -74,7 +66,6 @@ interface PolicyDiffReport extends PolicyDiff {
   readonly config: string;
   readonly against: string;
   readonly result: Result;
-  /** Keys that differ but are not compared, and that no `--allow` names. */
   readonly not_compared: readonly string[];
   readonly requests?: ReplayReport;
 }
@@ -82,10 +73,7 @@ interface PolicyDiffReport extends PolicyDiff {
 /** Maximum number of rows shown per table; `--json` shows all. */
 const MAX_ROWS = 50;
 
-/**
- * Renders a comparison as text. Newly allowed requests come first, because nobody would complain
- * about them.
- */
+/** Newly allowed requests come first, because nobody would complain about them. */
 async function renderPolicyDiff(report: PolicyDiffReport): Promise<string> {
   const { newly_allowed: allowed, newly_refused: refused, requests } = report;
   const parts = [
@@ -156,7 +144,7 @@ function whoOf({ everybody, anonymous, roles, sessions, scopes }: ChangedDecisio
   return `role ${roles.join(', ')}; ${by.join(' or ')}`;
 }
 
-const CHECKS: Readonly<Record<ReportedRule['check'], string>> = {
+const CHECKS: Readonly<Record<DecidingRule['check'], string>> = {
   role: 'the role is ',
   scope: 'the scope is ',
   service_limited: '',
@@ -165,7 +153,7 @@ const CHECKS: Readonly<Record<ReportedRule['check'], string>> = {
   path: '',
 };
 
-function ruleText({ check, text, path, file, line }: ReportedRule): string {
+function ruleText({ check, text, path, file, line }: DecidingRule): string {
   const words = text.startsWith('no ') ? `${check === 'role' || check === 'scope' ? `${check}: ` : ''}${text}` : `${CHECKS[check]}${text}`; // prettier-ignore
   if (path === null) return words;
   return `${words}  (${path}, ${line === null || file === null ? 'built in' : `${shownFile(file)}:${line}`})`;
@@ -182,7 +170,6 @@ function rowOf({ examples, config, against, host }: ChangedRoute): string[] {
   ];
 } // prettier-ignore
 
-/** Maximum number of methods in a row. */
 const MAX_METHODS = 8;
 
 function shownMethods(methods: readonly string[]): string {
@@ -252,7 +239,6 @@ function indented(table: string): string {
   return table.replace(/^(?=.)/gm, '    ');
 }
 
-/** Returns a file's path relative to the working directory if the file is in it. */
 function shownFile(file: string): string {
   const near = relative(process.cwd(), file);
   return near.startsWith('..') || near === '' ? file : near;

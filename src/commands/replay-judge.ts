@@ -5,13 +5,10 @@ import { METHODS } from '../domain/methods.js';
 import type { User } from '../domain/user.js';
 import type { Verdict } from '../gate/verdict.js';
 import { type Sender, syntheticSession, syntheticToken, syntheticUser } from '../gate/what-if.js';
-import type { ComparedPolicies } from '../policy-diff/compare.js';
+import { changeOf, type ComparedPolicies, rulesOf } from '../policy-diff/compare.js';
 import type { Change } from '../policy-diff/report.js';
-import { classKey, requestHead } from '../policy-diff/requests.js';
-import { type DecidingRule, decidingRules } from '../policy-diff/rules.js';
-import { namedService } from '../policy-diff/side.js';
-import { type Variant, variantsOf } from '../policy-diff/variants.js';
-import type { Match } from '../policy/routes.js';
+import type { DecidingRule } from '../policy-diff/rules.js';
+import { classKey, type Matches, requestHead, type Variant, variantsOf } from '../policy-diff/sample.js';
 import type { Store } from '../store/store.js';
 import type { LoggedCaller, LoggedRequest, ReplayableRequest } from './access-log.js';
 
@@ -21,7 +18,7 @@ export type Replayed =
   | {
       readonly outcome: Change;
       readonly caller: KnownCaller | null;
-      readonly matches: readonly [Match | string, Match | string];
+      readonly matches: Matches;
       readonly rules: readonly [DecidingRule, DecidingRule];
     };
 
@@ -29,32 +26,20 @@ const UNCHANGED: Replayed = { outcome: 'unchanged' };
 
 /** Refusals that depend on the request alone, so that the gate repeats them. */
 const REPEATABLE: ReadonlySet<string> = new Set([
-  'scope',
-  'service_limited',
-  'service',
-  'role',
-  'other_customer',
-  'wrong_credential_kind',
-  'not_found',
-  'unauthenticated',
-  'token_expired',
-]);
+  'scope', 'service_limited', 'service', 'role', 'other_customer', 'wrong_credential_kind', 'not_found', 'unauthenticated', 'token_expired',
+]); // prettier-ignore
 
-/** A possible form of a logged request, and the verdicts of both sides on it. */
 interface PossibleDecision {
   readonly variant: Variant;
-  readonly matches: readonly [Match | string, Match | string];
-  /** null when the sender is unknown. */
+  readonly matches: Matches;
   readonly caller: KnownCaller | null;
   readonly sender: Sender;
   readonly verdicts: readonly [Verdict, Verdict];
 }
 
 /**
- * Replays a logged request on both sides.
- *
- * Details that the log lacks (header fields, body, host) are tried in every variant that agrees
- * with the logged decision. If the results of these variants differ, the request counts as
+ * What the log lacks (the service in a header or the query, the owner of a record, the host) is
+ * tried in every variant that agrees with the logged decision. If their results differ, it is
  * undecided.
  */
 export class Replayer {
@@ -67,42 +52,38 @@ export class Replayer {
   }
 
   async replay(request: ReplayableRequest): Promise<Replayed> {
-    const { method, path } = request;
+    const { method } = request;
     if (!METHODS.some((each) => each === method)) return UNCHANGED;
-    const open = this.#open(request, method, path);
+    const open = this.#open(request);
     if (open.length === 0) return UNCHANGED;
     if (request.decision === null) return undecided(`no decision was made: ${request.outcome}`);
-    const found = request.caller === null ? null : await this.#callers.find(request.caller);
-    if (found !== null && 'unknown' in found) return undecided(found.unknown);
+    const found = request.caller === null ? [null] : await this.#callers.find(request.caller);
+    if ('unknown' in found) return undecided(found.unknown);
     const decisions: PossibleDecision[] = [];
-    for (const caller of found ?? [null]) {
+    for (const caller of found) {
       const sender = caller?.subject ?? (isInvalid(request) ? 'invalid' : 'anonymous');
       for (const { head, matches } of open)
         for (const variant of variantsOf(head, matches, settingsOf(sender)))
-          if (isConsistent(variant, request))
-            decisions.push(await this.#decide({ variant, matches, caller, sender }));
+          decisions.push({ variant, matches, caller, sender, verdicts: await this.#decide(variant, sender) });
     }
     return this.#conclude(decisions, request);
   }
 
   /** The hosts that the request may have had, without those where no decision changes. */
-  #open({ host }: LoggedRequest, method: string, path: string) {
+  #open({ host, method, path }: ReplayableRequest) {
     const { sides, hosts, changes } = this.#compared;
     return (host === null ? hosts : [host]).flatMap((each) => {
       const head = requestHead(method, path, each);
       if (typeof head === 'string') return [];
       const matches = [sides[0].match(head), sides[1].match(head)] as const;
-      return changes(classKey(sides, matches, method)) === false ? [] : [{ head, matches }];
+      return changes.get(classKey(sides, matches, method)) === false ? [] : [{ head, matches }];
     });
   }
 
-  async #decide(candidate: Omit<PossibleDecision, 'verdicts'>): Promise<PossibleDecision> {
-    const { sides } = this.#compared;
-    const { variant, sender } = candidate;
+  async #decide(variant: Variant, sender: Sender): Promise<readonly [Verdict, Verdict]> {
+    const [now, then] = this.#compared.sides;
     const context = { ...variant, sender };
-    const now = await sides[0].evaluate(variant.head, context);
-    const then = await sides[1].evaluate(variant.head, context);
-    return { ...candidate, verdicts: [now, then] };
+    return [await now.evaluate(variant.head, context), await then.evaluate(variant.head, context)];
   }
 
   #conclude(decisions: readonly PossibleDecision[], request: ReplayableRequest): Replayed {
@@ -114,27 +95,17 @@ export class Replayer {
     if (first === undefined) return UNCHANGED;
     if (possible.some(isOfUnknownCaller))
       return undecided('the route requires no credential so far, so the log does not name the caller');
-    const changes = new Set(possible.map(({ verdicts }) => changeOf(verdicts)));
-    if (changes.size > 1) {
+    if (new Set(possible.map(({ verdicts }) => changeOf(verdicts))).size > 1) {
       if (new Set(possible.map(({ caller }) => caller)).size > 1) return undecided(UNKNOWN_CLAIMS);
-      const conditions = new Set(possible.flatMap(({ variant }) => variant.conditions));
-      return undecided(`it depends on something that the log does not contain: ${[...conditions].join(', ') || 'the service or the host'}`); // prettier-ignore
+      const condition = possible.find(({ variant }) => variant.condition !== '')?.variant.condition;
+      return undecided(`it depends on something that the log does not contain: ${condition ?? 'the service or the host'}`);
     }
-    const change = changeOf(first.verdicts);
-    if (change === 'unchanged') return UNCHANGED;
-    const { caller, matches } = first;
-    return { outcome: change, caller, matches, rules: this.#rulesOf(first) };
+    const { variant, matches, caller, sender, verdicts } = first;
+    const outcome = changeOf(verdicts);
+    if (outcome === 'unchanged') return UNCHANGED;
+    return { outcome, caller, matches, rules: rulesOf(this.#compared.sides, matches, verdicts, variant, sender) };
   }
-
-  #rulesOf({ variant, matches, verdicts, sender }: PossibleDecision): readonly [DecidingRule, DecidingRule] {
-    const { sides } = this.#compared;
-    const named = (match: Match | string) =>
-      typeof match === 'string' ? null : namedService(variant.head, match);
-    const now = { side: sides[0], match: matches[0], verdict: verdicts[0] };
-    const then = { side: sides[1], match: matches[1], verdict: verdicts[1] };
-    return decidingRules([now, then], sender, [named(matches[0]), named(matches[1])]);
-  }
-}
+} // prettier-ignore
 
 function undecided(why: string): Replayed {
   return { outcome: 'undecided', why };
@@ -150,47 +121,30 @@ function isOfUnknownCaller({ sender, verdicts }: PossibleDecision): boolean {
   return sender === 'anonymous' && now !== then;
 }
 
+/** Of its services, a limited token may have named one, or another one that it lacks. */
 function settingsOf(sender: Sender) {
   if (typeof sender === 'string') return undefined;
   const services = sender.credential === 'session' ? [] : sender.token.services.slice(0, 1);
-  return { ownId: sender.user.id, services };
+  return { ownId: sender.user.id, services: [...services, 'any-other-service'] };
 }
 
-/** Whether a variant agrees with the names of the query parameters, where the log holds them. */
-function isConsistent({ head }: Variant, { query }: LoggedRequest): boolean {
-  if (query === null || head.query === '') return true;
-  return head.query.split('&').every((pair) => query.includes(pair.split('=', 1)[0] ?? ''));
+function agrees({ refusal }: Verdict, { decision, outcome }: LoggedRequest): boolean {
+  if (refusal === undefined || decision === 'allowed') return refusal === undefined && decision === 'allowed';
+  return (
+    refusal.refusal === outcome || (refusal.refusal === 'unauthenticated' && outcome === 'token_expired')
+  );
 }
 
-function agrees(verdict: Verdict, { decision, outcome }: LoggedRequest): boolean {
-  if (verdict.refusal === undefined) return decision === 'allowed';
-  if (decision === 'allowed') return false;
-  const { refusal } = verdict.refusal;
-  return refusal === outcome || (refusal === 'unauthenticated' && outcome === 'token_expired');
-}
-
-function changeOf([now, then]: readonly [Verdict, Verdict]): Change | 'unchanged' {
-  if ((now.refusal === undefined) === (then.refusal === undefined)) return 'unchanged';
-  return then.refusal === undefined ? 'newly_allowed' : 'newly_refused';
-}
-
-/** The sender of a logged request, with the current role, scopes and services. */
 export interface KnownCaller {
   readonly subject: Subject;
   readonly login: string | null;
   readonly tokenName: string | null;
 }
 
-/** The possible senders of a request, or why the sender's permissions are unknown. */
 type FoundCaller = readonly KnownCaller[] | { readonly unknown: string };
 
-/**
- * Maximum number of cached callers; a full cache is cleared. A log has few callers compared to its
- * lines.
- */
 const MAX_KNOWN = 100_000;
 
-/** Looks up what the log does not hold about callers. */
 export class Callers {
   readonly #store: Store | null;
   readonly #issuers: LoadedConfig['config']['jwt_issuers'];
@@ -245,13 +199,8 @@ export class Callers {
   }
 }
 
-/** Why the permissions of a JWT are unknown. */
 const UNKNOWN_CLAIMS = 'the role or scope depends on claims of the JWT, which are not in the log';
 
-/**
- * Returns the key that identifies a caller: a token, the user of a session, or the subject of a
- * JWT.
- */
 export function callerKey(caller: LoggedCaller): string {
   switch (caller.credential) {
     case 'session':

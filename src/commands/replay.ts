@@ -2,99 +2,45 @@ import type { LoadedConfig } from '../config/load.js';
 import { configHash } from '../config/mask.js';
 import { formatTime } from '../util/time.js';
 import type { ComparedPolicies } from '../policy-diff/compare.js';
-import type { Change, ReportedRoute, ReportedRule } from '../policy-diff/report.js';
-import { reportedRoute, reportedRule } from '../policy-diff/rows.js';
-import type { Side } from '../policy-diff/side.js';
+import { reportedRoute } from '../policy-diff/report.js';
 import type { Store } from '../store/store.js';
-import { isReplayable, type LoggedRequest, logLines, readLogLine, whyNotReplayable } from './access-log.js';
-import { callerKey, Callers, type KnownCaller, type Replayed, Replayer } from './replay-judge.js';
+import {
+  isReplayable,
+  type LoggedRequest,
+  numberedLines,
+  readLogLine,
+  whyNotReplayable,
+} from './access-log.js';
+import { callerKey, Callers, type Replayed, Replayer } from './replay-judge.js';
 import { CommandFailed } from './terminal/output.js';
 import { hasStore, withStore } from './with-store.js';
 
-/**
- * Maximum number of distinct callers and routes that are counted separately; the rest share one
- * count.
- */
+/** Callers and routes that are counted separately; the rest share one count. */
 const MAX_AFFECTED = 50_000;
 
-/** Requests of one caller on one route whose decision would change. */
-export interface AffectedRequests {
-  readonly change: Change;
-  /** null when the sender is unknown. */
-  readonly customer_id: string | null;
-  readonly user_id: string | null;
-  readonly login: string | null;
-  readonly credential: string | null;
-  readonly token_id: string | null;
-  readonly token_name: string | null;
-  readonly method: string;
-  readonly route: ReportedRoute | null;
-  readonly against_route: ReportedRoute | null;
-  readonly rule: ReportedRule;
-  readonly against_rule: ReportedRule;
-  requests: number;
-  first: string | null;
-  last: string | null;
-  /** `request_id` of the first request. */
-  readonly request_id: string;
-}
+export type ReplayReport = ReturnType<Counts['report']>;
+export type AffectedRequests = ReturnType<typeof affectedRequests>;
 
-/** What would become of the requests of a log. */
-export interface ReplayReport {
-  /** Number of request entries. */
-  readonly requests: number;
-  readonly unchanged: number;
-  readonly newly_allowed: number;
-  readonly newly_refused: number;
-  /** Requests that could not be judged, by reason. */
-  readonly not_judged: readonly { readonly why: string; readonly requests: number }[];
-  /** Lines that are not log entries. */
-  readonly unreadable_lines: number;
-  /** Entries of other kinds: about the process, or of the audit log. */
-  readonly other_entries: number;
-  /**
-   * Requests decided by a configuration other than `--config`, according to the digest in the log.
-   */
-  readonly other_configuration: number;
-  /** Callers and routes with changed decisions, most requests first. */
-  readonly noticed: readonly AffectedRequests[];
-  /** Changed requests that `noticed` leaves out because there are too many callers. */
-  readonly beyond: number;
-}
-
-/**
- * Replays the requests of a log on both sides, line by line.
- *
- * @param onStep called with a description of the current step
- * @throws CommandFailed when the file is not a log
- */
+/** @throws CommandFailed when the file is not a log */
 export async function replay(
   running: LoadedConfig,
   compared: ComparedPolicies,
   file: string,
   onStep: (text: string) => void,
 ): Promise<ReplayReport> {
-  const replayAll = async (store: Store | null) => replayWith(running, compared, store, file, onStep);
-  return hasStore(running) ? withStore(running, async ({ store }) => replayAll(store)) : replayAll(null);
-}
-
-async function replayWith(
-  running: LoadedConfig,
-  compared: ComparedPolicies,
-  store: Store | null,
-  file: string,
-  onStep: (text: string) => void,
-): Promise<ReplayReport> {
-  const replayer = new Replayer(compared, new Callers(store, running));
   const counts = new Counts(compared, configHash(running));
   const onBytes = (bytes: number) =>
     onStep(`comparing requests: ${Math.round(bytes / 1e6)} MB, ${counts.requests} requests`);
-  for await (const line of logLines(file, onBytes)) {
-    const request = readLogLine(line);
-    if (typeof request === 'string') counts.skip(request);
-    else if (isReplayable(request)) counts.note(request, await replayer.replay(request));
-    else counts.note(request, { outcome: 'undecided', why: whyNotReplayable(request) ?? '' });
-  }
+  const replayAll = async (store: Store | null) => {
+    const replayer = new Replayer(compared, new Callers(store, running));
+    for await (const { text } of numberedLines(file, onBytes)) {
+      const request = text === '' ? 'blank' : readLogLine(text);
+      if (typeof request === 'string') counts.skip(request);
+      else if (isReplayable(request)) counts.note(request, await replayer.replay(request));
+      else counts.note(request, { outcome: 'undecided', why: whyNotReplayable(request) ?? '' });
+    }
+  };
+  await (hasStore(running) ? withStore(running, async ({ store }) => replayAll(store)) : replayAll(null));
   const report = counts.report();
   if (report.requests === 0 && report.unreadable_lines > 0)
     throw new CommandFailed(
@@ -103,7 +49,8 @@ async function replayWith(
   return report;
 }
 
-/** Counts the results of replayed requests. */
+type Changed = Extract<Replayed, { rules: unknown }>;
+
 class Counts {
   requests = 0;
   readonly #compared: ComparedPolicies;
@@ -116,15 +63,14 @@ class Counts {
   #otherConfiguration = 0;
   #overflow = 0;
 
-  /** @param hash digest of the running configuration */
   constructor(compared: ComparedPolicies, hash: string) {
     this.#compared = compared;
     this.#hash = hash;
   }
 
-  skip(kind: 'other' | 'unreadable'): void {
+  skip(kind: 'other' | 'unreadable' | 'blank'): void {
     if (kind === 'other') this.#others += 1;
-    else this.#unreadable += 1;
+    else if (kind === 'unreadable') this.#unreadable += 1;
   }
 
   note(request: LoggedRequest, replayed: Replayed): void {
@@ -138,7 +84,7 @@ class Counts {
     if (replayed.outcome !== 'unchanged') this.#addAffected(request, replayed);
   }
 
-  #addAffected(request: LoggedRequest, replayed: Extract<Replayed, { rules: unknown }>): void {
+  #addAffected(request: LoggedRequest, replayed: Changed): void {
     const routes = replayed.matches.map((match) => (typeof match === 'string' ? null : match.route));
     const paths = routes.map((route) => route?.position?.path ?? route?.path);
     const who = request.caller === null ? null : callerKey(request.caller);
@@ -150,30 +96,10 @@ class Counts {
       if (time !== null && (known.first === null || time < known.first)) known.first = time;
       if (time !== null && (known.last === null || time > known.last)) known.last = time;
     } else if (this.#affected.size >= MAX_AFFECTED) this.#overflow += 1;
-    else this.#affected.set(key, this.#describe(request, replayed, time));
+    else this.#affected.set(key, affectedRequests(this.#compared, request, replayed, time));
   }
 
-  #describe(request: LoggedRequest, { outcome, caller, matches, rules }: Extract<Replayed, { rules: unknown }>, time: string | null): AffectedRequests {
-    const method = request.method ?? '';
-    const [route = null, against_route = null] = matches.map((match, i) =>
-      typeof match === 'string' ? null : reportedRoute(this.#compared.sides[i] as Side, match.route, method),
-    );
-    return {
-      change: outcome,
-      ...ownerOf(request, caller),
-      method,
-      route,
-      against_route,
-      rule: reportedRule(rules[0]),
-      against_rule: reportedRule(rules[1]),
-      requests: 1,
-      first: time,
-      last: time,
-      request_id: request.requestId,
-    };
-  } // prettier-ignore
-
-  report(): ReplayReport {
+  report() {
     return {
       requests: this.requests,
       ...this.#counts,
@@ -189,13 +115,26 @@ class Counts {
   }
 }
 
-function ownerOf({ caller }: LoggedRequest, known: KnownCaller | null) {
+function affectedRequests({ sides }: ComparedPolicies, request: LoggedRequest, replayed: Changed, time: string | null) {
+  const { outcome, caller: known, matches, rules } = replayed;
+  const { caller, requestId } = request;
+  const method = request.method ?? '';
   return {
+    change: outcome,
     customer_id: caller?.customerId ?? null,
     user_id: caller?.userId ?? null,
     login: known?.login ?? null,
     credential: caller?.credential ?? null,
     token_id: caller !== null && 'tokenId' in caller ? caller.tokenId : null,
     token_name: known?.tokenName ?? null,
+    method,
+    route: reportedRoute(sides[0], matches[0], method),
+    against_route: reportedRoute(sides[1], matches[1], method),
+    rule: rules[0],
+    against_rule: rules[1],
+    requests: 1,
+    first: time,
+    last: time,
+    request_id: requestId,
   };
-}
+} // prettier-ignore

@@ -13,7 +13,7 @@ import { type StoreRecord, writeRecords } from '../store/transfer.js';
 import { membersOf, numberedLines } from './access-log.js';
 import { readBackup } from './backup-file.js';
 import { clearStore, describeDifferences, differences } from './store.js';
-import { CommandFailed, print, Progress, relativeTime } from './terminal/output.js';
+import { CommandFailed, print, clearProgress, showProgress, relativeTime } from './terminal/output.js';
 import { ask } from './terminal/password.js';
 import { recordOperation, withStore } from './with-store.js';
 
@@ -27,19 +27,16 @@ export interface RestoreOptions {
 }
 
 /**
- * Restores a backup into an empty store, or over an interrupted restore.
- *
- * Credentials that are known to have been revoked or to have ended since the backup stay so. Asks
- * for confirmation on a terminal.
+ * Restores a backup into an empty store, or over an interrupted restore. Credentials that are known
+ * to have been revoked or to have ended since the backup stay so.
  */
 export async function restore(file: string, options: RestoreOptions): Promise<void> {
-  const progress = new Progress();
-  progress.step(`reading ${file}`);
+  showProgress(`reading ${file}`);
   const loaded = loadConfig(options.config);
   const { createdAt, records } = await readBackup(file);
   const own = ownAuditLog(loaded.config.audit.to);
   const ended = await readEnded(new Set([...(own === null ? [] : [own]), ...(options.audit ?? [])]), own);
-  progress.done();
+  clearProgress();
   await withStore(
     loaded,
     async (opened) => {
@@ -55,8 +52,8 @@ export async function restore(file: string, options: RestoreOptions): Promise<vo
         // The store may have been used while the question was open.
         await refuseUnlessEmpty(store);
       }
-      if (await store.maintenance.isRestoring()) await clearStore(store, progress);
-      await write(opened, wanted, createdAt, progress);
+      if (await store.maintenance.isRestoring()) await clearStore(store);
+      await write(opened, wanted, createdAt);
       print(`${counted(wanted.length, 'record')} restored\n`);
     },
     { create: 'restore' },
@@ -67,13 +64,12 @@ async function write(
   opened: OpenedStore,
   wanted: readonly StoreRecord[],
   createdAt: string | null,
-  progress: Progress,
 ): Promise<void> {
   const { store } = opened;
   await store.maintenance.setRestoring(true);
-  await writeRecords(store, wanted, (done) => progress.step(`restored ${done} of ${wanted.length} records`));
-  const differing = await differences(wanted, store, progress);
-  progress.done();
+  await writeRecords(store, wanted, (done) => showProgress(`restored ${done} of ${wanted.length} records`));
+  const differing = await differences(wanted, store);
+  clearProgress();
   if (differing.length > 0)
     throw new CommandFailed(`${describeDifferences(differing)}; run the command again`);
   await store.maintenance.setRestoring(false);
@@ -81,30 +77,22 @@ async function write(
   recordOperation(opened, [{ event: 'store.restored', outcome: 'success', reason: 'restore', target }]);
 }
 
-/** A store with part of an interrupted restore may be overwritten. @throws CommandFailed */
+/** A store with part of an interrupted restore may be overwritten. */
 async function refuseUnlessEmpty(store: Store): Promise<void> {
   if (!(await store.maintenance.isRestoring()) && (await store.directory.listCustomers()).length > 0)
     throw new CommandFailed('the store is not empty; restore into an empty store');
 }
 
-/**
- * Returns the audit log that servers with this configuration write on this machine; null if the
- * file does not exist.
- */
+/** Returns the audit log that servers with this configuration write on this machine. */
 function ownAuditLog(to: string | null): string | null {
   return to !== null && to !== 'stdout' && existsSync(to) ? to : null;
 }
 
-/**
- * Leaves out what ended since the backup.
- *
- * @param revoked digests of legacy keys that are revoked in the store
- * @returns the records to write, and lines that report what was left out
- */
+/** @param revoked digests of legacy keys that are revoked in the store */
 function withoutEnded(
   records: readonly StoreRecord[],
   revoked: ReadonlySet<string>,
-  { tokens, sessions, expiries, suspended, unreadable }: Ended,
+  { tokens, sessions, expiries, suspended, unreadable }: Trail,
 ): { wanted: StoreRecord[]; skipped: string } {
   const wanted: StoreRecord[] = [];
   const counts = { keys: 0, tokens: 0, sessions: 0, suspended: 0 };
@@ -144,7 +132,6 @@ function stay(count: number, what: string): string {
   return `${counted(count, what)} ${count === 1 ? 'stays' : 'stay'}`;
 }
 
-/** Reports the age of the backup and how many credentials become valid with it. */
 function describeRestored(records: readonly StoreRecord[], createdAt: string | null, now: EpochMs): string {
   const tokens = records.filter((record) => record.kind === 'token' && !isExpired(record.value, now)).length;
   const sessions = records.filter((record) => record.kind === 'session' && record.value.endsAt > now).length;
@@ -162,7 +149,6 @@ async function confirm(): Promise<void> {
   if (!/^y(es)?$/i.test(answer.trim())) throw new CommandFailed('not restored; nothing was changed');
 }
 
-/** Checks that all sealed values can be opened. @throws CommandFailed before anything is written */
 function requireSealingKey(
   records: readonly StoreRecord[],
   { sealer }: OpenedStore,
@@ -195,7 +181,6 @@ function withExpiry(record: TokenRecord, at: EpochMs | undefined): TokenRecord {
   return { ...record, value: { ...record.value, expiresAt: at } };
 }
 
-/** Keeps a token suspended that was suspended since the backup. */
 function withSuspension(record: TokenRecord, isSuspended: boolean): TokenRecord {
   if (!isSuspended) return record;
   return {
@@ -204,19 +189,6 @@ function withSuspension(record: TokenRecord, isSuspended: boolean): TokenRecord 
   };
 }
 
-/** Ids of tokens and sessions that ended according to audit logs. */
-export interface Ended {
-  readonly tokens: ReadonlySet<string>;
-  readonly sessions: ReadonlySet<string>;
-  /** Earliest expiry of each rotated token, by token id. */
-  readonly expiries: ReadonlyMap<string, EpochMs>;
-  /** Ids of tokens that were suspended and not resumed since. */
-  readonly suspended: ReadonlySet<string>;
-  /** Number of logs whose last line is cut off. */
-  readonly unreadable: number;
-}
-
-/** Events that end or limit a token or session. */
 const ENDS: ReadonlySet<string> = new Set([
   'token.revoked',
   'token.rotated',
@@ -236,20 +208,18 @@ interface Entry {
 }
 
 /**
- * Reads which tokens were revoked or suspended and which sessions ended.
+ * An entry with an unknown outcome counts, because the change may have happened. A line that cannot
+ * be read may report a revocation, so only a last one that is cut off is accepted; it is counted.
  *
- * An entry with an unknown outcome counts, because the change may have happened. A server log with
- * audit entries among other lines is accepted. A line that cannot be read may report a revocation,
- * so only a last one that is cut off is accepted; it is counted.
- *
- * @param files logs; `-` is standard input
- * @param own the configured log, which has no entries before the first change; null if there is
- *   none
- * @throws CommandFailed when a file or one of its lines cannot be read, or has no audit entries
+ * @param own the configured log, which may have no entries yet
  */
-async function readEnded(files: Iterable<string>, own: string | null): Promise<Ended> {
+async function readEnded(files: Iterable<string>, own: string | null): Promise<Trail> {
   const trail = new Trail();
-  for (const file of files) await readLog(file, trail, file === own);
+  try {
+    for (const file of files) await readLog(file, trail, file === own);
+  } catch (error) {
+    throw error instanceof CommandFailed ? new CommandFailed(`${error.message}; nothing was changed`) : error;
+  }
   return trail;
 }
 
@@ -257,7 +227,7 @@ async function readLog(file: string, trail: Trail, mayBeEmpty: boolean): Promise
   const name = file === '-' ? 'standard input' : file;
   let entries = 0;
   let isEmpty = true;
-  for await (const { text, number, isLast } of unchanged(numberedLines(file))) {
+  for await (const { text, number, isLast } of numberedLines(file)) {
     if (text.trim() === '') continue;
     isEmpty = false;
     const members = membersOf(text);
@@ -269,26 +239,18 @@ async function readLog(file: string, trail: Trail, mayBeEmpty: boolean): Promise
     }
     if (!isLast)
       throw new CommandFailed(
-        `${name}:${number}: the line cannot be read, and may report a revocation; ${REMEDY}, or remove the line if it reports none; nothing was changed`,
+        `${name}:${number}: the line cannot be read, and may report a revocation; ${REMEDY}, or remove the line if it reports none`,
       );
     trail.unreadable += 1;
   }
   if (entries === 0 && !(isEmpty && mayBeEmpty))
-    throw new CommandFailed(`${name} has no audit entries; ${REMEDY}; nothing was changed`);
+    throw new CommandFailed(`${name} has no audit entries; ${REMEDY}`);
 }
 
 const REMEDY = 'pass the log as Latchkey wrote it';
 
-/** Adds to the error of a log that cannot be read that nothing was changed. */
-async function* unchanged<T>(lines: AsyncIterable<T>): AsyncGenerator<T> {
-  try {
-    yield* lines;
-  } catch (error) {
-    throw error instanceof CommandFailed ? new CommandFailed(`${error.message}; nothing was changed`) : error;
-  }
-}
-
-class Trail implements Ended {
+/** What ended according to audit logs. */
+class Trail {
   readonly tokens = new Set<string>();
   readonly sessions = new Set<string>();
   readonly expiries = new Map<string, EpochMs>();

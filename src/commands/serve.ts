@@ -2,7 +2,6 @@ import cluster from 'node:cluster';
 import { loadConfigToServe } from '../config/load.js';
 import { configFromPrimary } from '../server/processes/messages.js';
 
-/** Serves with a configuration file until a signal stops the process. */
 export async function serve(options: { readonly config: string }): Promise<void> {
   // A worker serves the configuration of its primary: the file may have become invalid since.
   const loaded = cluster.isWorker ? await configFromPrimary() : loadConfigToServe(options.config);

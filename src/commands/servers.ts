@@ -5,17 +5,12 @@ import { fetchLimited } from '../net/fetch-limited.js';
 import type { describeDifferences } from '../pipeline/shadow-differences.js';
 import type { LiveMember } from '../store/fleet-store.js';
 import type { ReportOptions } from './terminal/options.js';
-import { CommandFailed, relativeTime, renderTable, report } from './terminal/output.js';
+import { CommandFailed, relativeTime, renderTable, report, reportTable } from './terminal/output.js';
 import { withStore } from './with-store.js';
 
 const TIMEOUT_MS = 3_000;
 const MAX_BODY = 16 * 1024 * 1024;
 
-/**
- * Returns the URL of the admin port of the server that runs with a configuration.
- *
- * @throws CommandFailed when the server chooses a free port
- */
 export function adminUrl(configFile: string): string {
   const { host, port } = loadConfig(configFile).config.admin;
   if (port === 0)
@@ -25,7 +20,6 @@ export function adminUrl(configFile: string): string {
   return `http://${host.includes(':') ? `[${host}]` : host}:${port}`;
 }
 
-/** Sends a GET request to the admin port. @throws CommandFailed when it does not answer */
 async function requestAdmin(url: string): Promise<{ status: number; text: string }> {
   try {
     return await fetchLimited(url, { timeout: TIMEOUT_MS, maxBody: MAX_BODY, direct: true });
@@ -35,30 +29,11 @@ async function requestAdmin(url: string): Promise<{ status: number; text: string
   }
 }
 
-/** Checks that the server with this configuration is ready. @throws CommandFailed when it is not */
 export async function healthcheck(options: { config: string }): Promise<void> {
   const { status, text } = await requestAdmin(`${adminUrl(options.config)}/readyz`);
   if (status !== 200) throw new CommandFailed(`not ready: ${text}`);
 }
 
-interface ListedSidecar {
-  readonly name: string;
-  readonly version: string;
-  /** Hashes of its processes, joined by `+`; more than one during a reload. */
-  readonly config_hash: string;
-  readonly workers: number;
-  readonly started_at: string;
-  /** Age of the oldest heartbeat among its processes. */
-  readonly heartbeat_age_ms: number;
-  /**
-   * Longest time since one of its processes was known to receive change notifications.
-   *
-   * Its data may be this stale. 0 with the embedded store, which each request reads.
-   */
-  readonly lag_ms: number;
-}
-
-/** Lists the live sidecars, and warns when they run different configurations. */
 export async function listFleet(options: ReportOptions): Promise<void> {
   await withStore(loadConfig(options.config), async ({ store }) => {
     const sidecars = sidecarsOf(await store.fleet.list());
@@ -72,11 +47,7 @@ export async function listFleet(options: ReportOptions): Promise<void> {
       `${each.lag_ms} ms`,
     ]);
     const heading = ['NAME', 'VERSION', 'CONFIG', 'WORKERS', 'STARTED', 'HEARTBEAT', 'LAG'];
-    report(
-      options,
-      { sidecars },
-      rows.length === 0 ? 'no sidecars are up' : (await renderTable(heading, rows)).trimEnd(),
-    );
+    await reportTable(options, { sidecars }, heading, rows, 'no sidecars are up');
     if (new Set(sidecars.map((each) => each.config_hash)).size > 1)
       process.stderr.write(
         'warning: the sidecars run different configurations; reload or restart those that differ\n',
@@ -84,29 +55,30 @@ export async function listFleet(options: ReportOptions): Promise<void> {
   });
 }
 
-function sidecarsOf(members: readonly LiveMember[]): ListedSidecar[] {
+function sidecarsOf(members: readonly LiveMember[]) {
   const ids = [...new Set(members.map(({ sidecar }) => sidecar))];
   return ids
     .map((id) => describe(members.filter(({ sidecar }) => sidecar === id)))
     .toSorted((a, b) => (a.name < b.name ? -1 : a.name > b.name ? 1 : 0));
 }
 
-function describe(members: readonly LiveMember[]): ListedSidecar {
+function describe(members: readonly LiveMember[]) {
   const [first] = members as [LiveMember];
   const hashes = new Set(members.map(({ configHash }) => configHash));
   return {
     name: first.name,
     version: first.version,
+    // More than one during a reload.
     config_hash: [...hashes].toSorted().join('+'),
     workers: members.length,
     started_at: formatTime(first.startedAt),
     heartbeat_age_ms: Math.max(...members.map(({ age }) => age)),
+    // 0 with the embedded store, which each request reads.
     lag_ms: Math.max(...members.map(({ linkAge }) => linkAge ?? 0)),
   };
 }
 
 export interface PolicyShadowOptions extends ReportOptions {
-  /** Origin of the admin port; absent: the one in the configuration. */
   readonly admin?: string;
 }
 
@@ -116,11 +88,6 @@ type ShadowReport =
 
 type Difference = ReturnType<typeof describeDifferences>['casualties'][number];
 
-/**
- * Prints what the shadow policy of a running server would decide differently.
- *
- * @throws CommandFailed when the server has no shadow policy
- */
 export async function policyShadow(options: PolicyShadowOptions): Promise<void> {
   const url = `${options.admin ?? adminUrl(options.config)}/-/shadow`;
   const { status, text } = await requestAdmin(url);

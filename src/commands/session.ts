@@ -5,7 +5,7 @@ import { formatTime } from '../util/time.js';
 import type { User } from '../domain/user.js';
 import type { Store } from '../store/store.js';
 import type { UserOptions } from './terminal/options.js';
-import { CommandFailed, relativeTime, renderTable, report, WrongUsage } from './terminal/output.js';
+import { CommandFailed, relativeTime, report, reportTable, WrongUsage } from './terminal/output.js';
 import { findUser, listUsers, recordChange, withStore } from './with-store.js';
 
 export interface SessionOptions extends UserOptions {
@@ -47,11 +47,7 @@ export async function list(options: SessionOptions): Promise<void> {
       session.userAgent ?? '',
     ]);
     const heading = ['ID', 'USER', 'LOGGED IN BY', 'STARTED', 'LAST USED', 'ENDS', 'ADDRESS', 'USER AGENT'];
-    report(
-      options,
-      found.map(sessionObject),
-      rows.length === 0 ? 'no sessions' : (await renderTable(heading, rows)).trimEnd(),
-    );
+    await reportTable(options, found.map(sessionObject), heading, rows, 'no sessions');
   });
 }
 

@@ -36,16 +36,13 @@ import { Webhooks } from '../server/webhooks.js';
 /** Maximum time between the deliveries of a signal to several processes. */
 const SIGNAL_MS = 200;
 
-/** Settings with which `serve` and `demo` start a server. */
 interface ServeOptions {
   readonly loaded: LoadedConfig;
   /** The environment for `${NAME}` in the configuration, also on a reload. */
   readonly env?: NodeJS.ProcessEnv;
-  /** Returns the text to print for people when the server is ready. */
   readonly welcome?: (url: string, admin: string) => string;
 }
 
-/** Starts serving, in this process or in workers that this process supervises. */
 export async function startServer(options: ServeOptions): Promise<void> {
   const ending = startBegins();
   try {
@@ -61,7 +58,6 @@ export async function startServer(options: ServeOptions): Promise<void> {
   }
 }
 
-/** @param ending is aborted by a signal to end */
 async function start(options: ServeOptions, ending: AbortSignal): Promise<void> {
   tuneHeap();
   const seen = signaturesOf(watchedFiles(options.loaded));

@@ -2,8 +2,7 @@ import { randomInt } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
 import type { Difference } from '../accounts/directory-differences.js';
 import type { Sealer } from '../accounts/sealing.js';
-import { directoryRules } from '../config/directory-rules.js';
-import { loadDirectory } from '../config/directory.js';
+import { directoryRules, loadDirectory } from '../config/directory.js';
 import { loadConfig, type LoadedConfig } from '../config/load.js';
 import type { AuditEvent } from '../domain/audit.js';
 import { counted, printable } from '../util/text.js';
@@ -14,29 +13,26 @@ import type { Store } from '../store/store.js';
 import { RecordCheck, RecordsInvalid } from '../store/transfer-check.js';
 import { recordKey, recordsOf, removeRecords, type StoreRecord, writeRecords } from '../store/transfer.js';
 import { replacedBackup, writeBackup } from './backup-file.js';
-import { CommandFailed, print, Progress, WrongUsage } from './terminal/output.js';
+import { CommandFailed, print, showProgress, WrongUsage } from './terminal/output.js';
 import { recordChange, recordOperation, withStore } from './with-store.js';
 
 /** Highest mark of a store (`Maintenance`). */
 const MAX_MARK = 2 ** 47;
 
-/** Copies everything from one store to another, then compares both. */
 export async function copy(options: { from: string; to: string }): Promise<void> {
-  const progress = new Progress();
   await withStore(loadConfig(options.from), (from) =>
     withStore(
       loadConfig(options.to),
       async (to) => {
         await refuseSame(from.store, to.store);
-        const records = await readChecked(from.store, resealing(from.sealer, to.sealer), progress);
-        if (await to.store.maintenance.isRestoring()) await clearStore(to.store, progress);
+        const records = await readChecked(from.store, resealing(from.sealer, to.sealer));
+        if (await to.store.maintenance.isRestoring()) await clearStore(to.store);
         else await refuseOthers(to.store, records);
         await to.store.maintenance.setRestoring(true);
-        await writeRecords(to.store, records, (done) => progress.step(`copied ${done} records`));
+        await writeRecords(to.store, records, (done) => showProgress(`copied ${done} records`));
         const target = { records: records.length };
         recordOperation(to, [{ event: 'store.restored', outcome: 'success', reason: 'copy', target }]);
-        const differing = await differences(recordsOf(from.store), to.store, progress);
-        progress.done();
+        const differing = await differences(recordsOf(from.store), to.store);
         if (differing.length > 0)
           throw new CommandFailed(
             `${describeDifferences(differing)}; stop all writers and run the command again`,
@@ -50,8 +46,7 @@ export async function copy(options: { from: string; to: string }): Promise<void>
 }
 
 /**
- * Refuses a target that is the source under another name or address: a copy that is interrupted and
- * repeated clears its target first.
+ * A copy that is interrupted and repeated clears its target first, which must not be the source.
  */
 async function refuseSame(from: Store, to: Store): Promise<void> {
   const mark = randomInt(1, MAX_MARK);
@@ -60,18 +55,17 @@ async function refuseSame(from: Store, to: Store): Promise<void> {
     throw new CommandFailed('--from and --to name the same store; nothing was changed');
 }
 
-/** Reads every record of a store, and checks all of them before any is written elsewhere. */
+/** Checks all records before any is written elsewhere. */
 async function readChecked(
   store: Store,
   reseal: (record: StoreRecord) => StoreRecord,
-  progress: Progress,
 ): Promise<StoreRecord[]> {
   const records: StoreRecord[] = [];
   const check = new RecordCheck();
   try {
     for await (const record of recordsOf(store)) {
       records.push(reseal(check.add(record)));
-      if (records.length % STEP === 0) progress.step(`read ${records.length} records`);
+      if (records.length % STEP === 0) showProgress(`read ${records.length} records`);
     }
     check.end();
   } catch (error) {
@@ -81,10 +75,7 @@ async function readChecked(
   return records;
 } // prettier-ignore
 
-/**
- * Refuses a target store with other records: a copy removes nothing, so the stores would stay
- * different.
- */
+/** A copy removes nothing, so other records in the target would keep the stores different. */
 async function refuseOthers(store: Store, records: readonly StoreRecord[]): Promise<void> {
   const keys = new Set(records.map(recordKey));
   const others: string[] = [];
@@ -96,10 +87,7 @@ async function refuseOthers(store: Store, records: readonly StoreRecord[]): Prom
     );
 }
 
-/**
- * Re-encrypts sealed values: each store has its own sealing key, and each sealing gives another
- * value.
- */
+/** Each store has its own sealing key. */
 function resealing(from: Sealer, to: Sealer): (record: StoreRecord) => StoreRecord {
   return (record) => {
     if (record.kind === 'signing_keys') {
@@ -118,19 +106,16 @@ function resealing(from: Sealer, to: Sealer): (record: StoreRecord) => StoreReco
 export async function backup(file: string, options: { config: string }): Promise<void> {
   if (file === '' || file === '-')
     throw new WrongUsage('store backup: pass the path of a file; it appears only once it is complete');
-  const progress = new Progress();
   await withStore(loadConfig(options.config), async ({ store }) => {
     const replaced = await replacedBackup(file);
     const count = await writeBackup(file, recordsOf(store), (done) => {
-      if (done % STEP === 0) progress.step(`${done} records`);
+      if (done % STEP === 0) showProgress(`${done} records`);
     });
-    progress.done();
     const note = replaced === undefined ? '' : `; replaced the backup of ${replaced}`;
     print(printable(`${file}: ${counted(count, 'record')}${note}`) + '\n');
   });
 }
 
-/** Removes one record that cannot be read. */
 export async function removeRecord(
   kind: RemovableKind,
   id: string,
@@ -156,23 +141,17 @@ export async function forgetSigningKeys(options: { config: string }): Promise<vo
   });
 }
 
-/** Number of records between two progress updates. */
 const STEP = 1_000;
 
-/** Removes what an interrupted restore or copy wrote. */
-export async function clearStore(store: Store, progress: Progress): Promise<void> {
-  progress.step('the last restore or copy was interrupted: starting over');
+export async function clearStore(store: Store): Promise<void> {
+  showProgress('the last restore or copy was interrupted: starting over');
   await removeRecords(store);
 }
 
-/**
- * Returns the keys of records that differ or that only one side has. Additional revocations in the
- * store do not count.
- */
+/** Additional revocations in the store are no difference. */
 export async function differences(
   wanted: AsyncIterable<StoreRecord> | Iterable<StoreRecord>,
   store: Store,
-  progress: Progress,
 ): Promise<string[]> {
   const left = new Map<string, StoreRecord>();
   for await (const record of wanted) left.set(recordKey(record), record);
@@ -184,7 +163,7 @@ export async function differences(
     const isSame = before !== undefined && isDeepStrictEqual(comparable(before), comparable(record));
     if (!isSame && record.kind !== 'revoked') differing.push(key);
     left.delete(key);
-    if (++count % STEP === 0) progress.step(`compared ${counted(count, 'record')}`);
+    if (++count % STEP === 0) showProgress(`compared ${counted(count, 'record')}`);
   }
   return [...differing, ...left.keys()];
 }
@@ -225,30 +204,24 @@ export interface ApplyOptions {
 export async function apply(options: ApplyOptions): Promise<void> {
   const loaded = loadConfig(options.config);
   const file = options.file ?? directoryFileOf(loaded);
-  const progress = new Progress();
-  try {
-    progress.step(`reading ${file}`);
-    const directory = loadDirectory(file, process.env, directoryRules(loaded.config));
-    progress.step('comparing with the store');
-    await withStore(
-      loaded,
-      async (opened) => {
-        const note = (events: readonly AuditEvent[]) => recordOperation(opened, events);
-        const { differences, revokedTokens } = options.dryRun
-          ? await opened.directory.plan(directory, Date.now())
-          : await writeDirectory(file, directory, opened.directory, note);
-        progress.done();
-        print(render(differences, options.dryRun === true));
-        for (const id of revokedTokens)
-          process.stderr.write(
-            `note: the token ${id} was revoked and stays revoked; remove it from ${file}, or declare a new one (latchkey token generate)\n`,
-          );
-      },
-      { create: true },
-    );
-  } finally {
-    progress.done();
-  }
+  showProgress(`reading ${file}`);
+  const directory = loadDirectory(file, process.env, directoryRules(loaded.config));
+  showProgress('comparing with the store');
+  await withStore(
+    loaded,
+    async (opened) => {
+      const note = (events: readonly AuditEvent[]) => recordOperation(opened, events);
+      const { differences, revokedTokens } = options.dryRun
+        ? await opened.directory.plan(directory, Date.now())
+        : await writeDirectory(file, directory, opened.directory, note);
+      print(render(differences, options.dryRun === true));
+      for (const id of revokedTokens)
+        process.stderr.write(
+          `note: the token ${id} was revoked and stays revoked; remove it from ${file}, or declare a new one (latchkey token generate)\n`,
+        );
+    },
+    { create: true },
+  );
 }
 
 function directoryFileOf({ config }: LoadedConfig): string {

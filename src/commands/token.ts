@@ -5,7 +5,7 @@ import { changeToken } from '../accounts/token-changes.js';
 import { TokenRotations } from '../accounts/token-rotations.js';
 import { Tokens } from '../accounts/tokens.js';
 import { loadConfig, type LoadedConfig } from '../config/load.js';
-import { type DeclaredTokenEntry, declaredTokenSchema } from '../config/schema/declared-token.js';
+import { declaredTokenSchema } from '../config/schema/directory-file.js';
 import { duration, positiveDuration } from '../config/schema/units.js';
 import { parseRange } from '../util/addresses.js';
 import type { AuditEvent } from '../domain/audit.js';
@@ -23,8 +23,8 @@ import {
   CommandFailed,
   relativeTime,
   renderRecord,
-  renderTable,
   report,
+  reportTable,
   WrongUsage,
 } from './terminal/output.js';
 import {
@@ -70,20 +70,14 @@ export async function list(options: UserOptions & { user?: string; customer?: st
       token.services.join(','),
       relativeTime(token.createdAt, now),
       relativeTime(use?.at ?? null, now),
-      [token.restrictions?.suspended === true ? 'suspended' : [], expiry(token.expiresAt, now)]
-        .flat()
-        .join(', '),
+      `${token.restrictions?.suspended === true ? 'suspended, ' : ''}${expiry(token.expiresAt, now)}`,
     ]);
     const heading = ['ID', 'NAME', 'OWNER', 'SCOPE', 'SERVICES', 'CREATED', 'LAST USED', 'EXPIRES'];
-    report(
-      options,
-      found.map((each) => tokenObject(each, owners.get(each.token.userId)?.customerId ?? '')),
-      rows.length === 0 ? 'no tokens' : (await renderTable(heading, rows)).trimEnd(),
-    );
+    const objects = found.map((each) => tokenObject(each, owners.get(each.token.userId)?.customerId ?? ''));
+    await reportTable(options, objects, heading, rows, 'no tokens');
   });
 }
 
-/** Returns the users whose tokens are listed: of a customer, one user, or one if of that customer. */
 async function ownersOf(
   directory: DirectoryStore,
   { user, customer, ...by }: NamedBy & { user?: string; customer?: string },
@@ -179,10 +173,8 @@ function checkLimits({ rate, address = [] }: CreateOptions): void {
     );
 }
 
-/** How to find out whether a token was created. */
 export const LISTED = '"latchkey token list" shows the token if it was created';
 
-/** Says that a token exists whose secret nobody has seen. */
 function lostSecret(id: string): string {
   return `token ${id} was created, but its secret is lost; revoke it with "latchkey token revoke ${id}"`;
 }
@@ -239,10 +231,8 @@ function furtherTokens(count: number): string {
   return `${count} ${count === 1 ? 'token' : 'tokens'} that came from rotations`;
 }
 
-/** Maximum number of times that the tokens of a user are listed and revoked. */
 const MAX_ATTEMPTS = 5;
 
-/** Thrown when a token to revoke does not exist, or not any more. */
 class TokensMissing extends CommandFailed {}
 
 /** Revokes every token of a user. One that ends in the meantime does not keep the others. */
@@ -263,7 +253,7 @@ export async function revokeAll(
   }
 }
 
-/** The revoked tokens of those given, and how many were revoked because they came from them by rotation. */
+/** `further` tokens were revoked because they came from these by rotation. */
 interface RevokedTokens {
   readonly revoked: readonly string[];
   readonly further: number;
@@ -317,18 +307,8 @@ function readOverlap(text: string | undefined): string | undefined {
   return String(Math.ceil(read.data / 1000));
 }
 
-export interface GenerateOptions {
-  readonly user: string;
-  readonly name?: string;
-  readonly scope?: string;
-  readonly services?: string[];
-  readonly expiresAt?: string;
-  readonly rate?: string;
-  readonly address?: string[];
-  readonly json?: true;
-}
+export type GenerateOptions = Omit<CreateOptions, 'config' | 'expiresIn' | 'login' | 'id'>;
 
-/** The option that sets each field of the entry. */
 const OPTIONS: Readonly<Record<string, string>> = {
   user_id: '--user',
   name: '--name',
@@ -339,13 +319,20 @@ const OPTIONS: Readonly<Record<string, string>> = {
   addresses: '--address',
 };
 
-/**
- * Generates a secret and the directory file entry that declares its token. Reads and writes no
- * file.
- */
+/** Prints a secret and the directory file entry that declares its token. Writes no file. */
 export function generate(options: GenerateOptions): void {
   const secret = newAccessToken();
-  const entry = entryOf(options, secret);
+  const entry = {
+    id: newId(),
+    user_id: options.user,
+    name: options.name,
+    secret_sha256: createHash('sha256').update(secret).digest('hex'),
+    scope: (options.scope ?? 'global').split(' ').filter((each) => each !== ''),
+    services: options.services,
+    expires_at: options.expiresAt,
+    rate: options.rate,
+    addresses: options.address,
+  };
   const read = declaredTokenSchema.safeParse(entry);
   if (!read.success) {
     const [{ path, message } = { path: [], message: 'not valid' }] = read.error.issues;
@@ -357,26 +344,6 @@ export function generate(options: GenerateOptions): void {
     process.stderr.write(
       'the secret is shown only once; give it to the client, and add this entry to tokens in directory.yaml:\n',
     );
-  report(
-    options,
-    { access_token: secret, entry },
-    `${secret}\n\n${stringify({ tokens: [entry] }).trimEnd()}`,
-  );
-}
-
-function entryOf(
-  { user, name, scope, services, expiresAt, rate, address }: GenerateOptions,
-  secret: string,
-): DeclaredTokenEntry {
-  return {
-    id: newId(),
-    user_id: user,
-    ...(name === undefined ? {} : { name }),
-    secret_sha256: createHash('sha256').update(secret).digest('hex'),
-    scope: (scope ?? 'global').split(' ').filter((each) => each !== ''),
-    ...(services === undefined ? {} : { services }),
-    ...(expiresAt === undefined ? {} : { expires_at: expiresAt }),
-    ...(rate === undefined ? {} : { rate }),
-    ...(address === undefined ? {} : { addresses: address }),
-  };
+  const text = `${secret}\n\n${stringify({ tokens: [entry] }).trimEnd()}`;
+  report(options, { access_token: secret, entry }, text);
 }

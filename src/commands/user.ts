@@ -7,8 +7,9 @@ import { formatTime } from '../util/time.js';
 import { isExpired } from '../domain/token.js';
 import type { User } from '../domain/user.js';
 import type { OpenedStore } from '../server/stores/open-store.js';
+import type { Store } from '../store/store.js';
 import type { ReportOptions, UserOptions } from './terminal/options.js';
-import { CommandFailed, relativeTime, renderRecord, renderTable, report } from './terminal/output.js';
+import { CommandFailed, relativeTime, renderRecord, report, reportTable } from './terminal/output.js';
 import { ask, readNewPassword } from './terminal/password.js';
 import {
   changeUser,
@@ -24,12 +25,20 @@ import {
 const SECRET_BYTES = 20;
 
 export async function list(options: ReportOptions & { customer?: string }): Promise<void> {
-  await withStore(loadConfig(options.config), async ({ store }) =>
-    print(
-      options,
-      (await listUsers(store.directory, options.customer)).map((each) => userObject(each)),
-    ),
-  );
+  await withStore(loadConfig(options.config), async ({ store }) => {
+    const users = (await listUsers(store.directory, options.customer)).map(userObject);
+    const rows = users.map((user) => [
+      user.login,
+      user.id,
+      user.name,
+      user.role,
+      user.customer_id,
+      user.two_factor ? 'on' : '',
+      user.deletion_pending ? 'deletion pending' : user.locked ? 'locked' : '',
+    ]);
+    const heading = ['LOGIN', 'ID', 'NAME', 'ROLE', 'CUSTOMER', 'TWO-FACTOR', 'STATE'];
+    await reportTable(options, users, heading, rows, 'no users');
+  });
 }
 
 /** Sets a user's password, which ends the user's sessions. */
@@ -49,7 +58,6 @@ export async function setPassword(
   );
 }
 
-/** Refuses a user's logins, tokens and sessions until {@link unlock}. */
 export async function lock(name: string, options: UserOptions): Promise<void> {
   await change('locked', name, options, () => ({ locked: true, lockedBy: 'operator' }));
 }
@@ -132,12 +140,12 @@ export async function remove(name: string, options: UserOptions): Promise<void> 
 
 export async function show(name: string, options: UserOptions): Promise<void> {
   const loaded = loadConfig(options.config);
-  await withStore(loaded, (opened) => showIn(loaded, opened, name, options));
+  await withStore(loaded, async ({ store }) => showIn(loaded, store, name, options));
 }
 
 async function showIn(
   { config }: LoadedConfig,
-  { store }: OpenedStore,
+  store: Store,
   name: string,
   options: UserOptions,
 ): Promise<void> {
@@ -186,18 +194,4 @@ function userObject(user: User) {
     created_at: formatTime(user.createdAt),
     updated_at: formatTime(user.updatedAt),
   };
-}
-
-async function print(options: ReportOptions, users: readonly ReturnType<typeof userObject>[]): Promise<void> {
-  const rows = users.map((user) => [
-    user.login,
-    user.id,
-    user.name,
-    user.role,
-    user.customer_id,
-    user.two_factor ? 'on' : '',
-    user.deletion_pending ? 'deletion pending' : user.locked ? 'locked' : '',
-  ]);
-  const heading = ['LOGIN', 'ID', 'NAME', 'ROLE', 'CUSTOMER', 'TWO-FACTOR', 'STATE'];
-  report(options, users, rows.length === 0 ? 'no users' : (await renderTable(heading, rows)).trimEnd());
 }

@@ -10,7 +10,6 @@ export interface WebhookOptions extends ReportOptions {
   readonly endpoint?: string;
 }
 
-/** Prints the queue of each endpoint and the dead letters. */
 export async function list(options: ReportOptions): Promise<void> {
   const loaded = loadConfig(options.config);
   await withStore(loaded, async ({ store }) => {
@@ -58,10 +57,7 @@ export async function resend(ids: readonly string[], options: WebhookOptions): P
   });
 }
 
-/**
- * Sends a signed `webhook.test` event to each endpoint, bypassing the queue, and prints the
- * results.
- */
+/** Sends a signed `webhook.test` event to each endpoint, bypassing the queue. */
 export async function test(options: WebhookOptions): Promise<void> {
   const { deliver } = await import('../webhooks/deliver.js');
   const all = endpointsOf(loadConfig(options.config));

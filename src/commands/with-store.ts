@@ -17,9 +17,7 @@ import type { NamedBy } from './terminal/options.js';
 import { CommandFailed } from './terminal/output.js';
 
 /**
- * Opens the store of a configuration for a command, and closes it afterwards. A server may be using
- * it. A store with an unfinished restore is refused.
- *
+ * Opens the store for a command; a server may be using it.
  * @param create creates the store when there is none; `restore` accepts an unfinished one too
  */
 export async function withStore<T>(
@@ -52,7 +50,6 @@ export async function withStore<T>(
   }
 }
 
-/** Adds a remedy to the error when the server of a store cannot be reached at all, or refuses the login. */
 function withRemedy(error: unknown, { config, file }: LoadedConfig): unknown {
   const { type } = config.store;
   if (type === 'lmdb' || connectionFields(error).address === undefined) return error;
@@ -68,8 +65,8 @@ function withRemedy(error: unknown, { config, file }: LoadedConfig): unknown {
 } // prettier-ignore
 
 /**
- * Whether the store exists. Opening one that does not would create it. One that this user cannot
- * see counts: opening it reports why.
+ * Opening a store that does not exist would create it. One that this user cannot see counts:
+ * opening it reports why.
  */
 export function hasStore(loaded: LoadedConfig): boolean {
   const path = storePath(loaded);
@@ -85,7 +82,6 @@ function storePath({ config }: LoadedConfig): string | null {
   return config.store.type === 'lmdb' ? config.store.path : null;
 }
 
-/** Finds a user by login or by id. @throws CommandFailed if there is none, or one by each */
 export async function findUser(
   directory: Pick<DirectoryStore, 'getUser' | 'getUserByLogin'>,
   name: string,
@@ -100,7 +96,7 @@ export async function findUser(
   throw new CommandFailed(`no user has the ${kind} ${name}${hint}`);
 }
 
-/** Returns the user whom a name means. @throws CommandFailed if it is the login of one and the id of another */
+/** @throws CommandFailed if the name is the login of one user and the id of another */
 export function onlyUser<U extends Pick<User, 'id' | 'login'>>(
   name: string,
   byLogin: U | undefined,
@@ -114,14 +110,12 @@ export function onlyUser<U extends Pick<User, 'id' | 'login'>>(
   return byLogin ?? byId;
 }
 
-/** Returns the user with an id, which may be the login of another user. */
 export async function userWithId(directory: DirectoryStore, id: string): Promise<User> {
   const user = await directory.getUser(id);
   if (user === undefined) throw new CommandFailed(`there is no user ${id} any more`);
   return user;
 }
 
-/** Returns the users of one customer, or of all, sorted by login. */
 export async function listUsers(directory: DirectoryStore, customerId?: string): Promise<User[]> {
   const users = customerId === undefined ? await allUsers(directory) : await usersOf(directory, customerId);
   return users.toSorted((a, b) => (a.login < b.login ? -1 : 1));
@@ -143,13 +137,9 @@ export async function removeUser(opened: OpenedStore, user: User): Promise<void>
   await writeUser(opened, user, ({ id }) => ({ removeUsers: [id] }));
 }
 
-/** Maximum number of times that a user is read and written. */
 const MAX_ATTEMPTS = 5;
 
-/**
- * Writes a change of a user that is based on the current record: a login may have replaced the
- * record since it was read.
- */
+/** The change is based on the current record: a login may have replaced the one that was read. */
 async function writeUser(
   { store: { directory } }: OpenedStore,
   user: User,
@@ -167,9 +157,7 @@ async function writeUser(
   }
 }
 
-/**
- * Warns on stderr when the directory file declares the user: the next start would undo the change.
- */
+/** The next start would undo the change of a user whom the directory file declares. */
 export function warnIfDeclared({ config }: LoadedConfig, user: Pick<User, 'id'>): void {
   const { file } = config.directory;
   if (file === null) return;
@@ -181,12 +169,7 @@ export function warnIfDeclared({ config }: LoadedConfig, user: Pick<User, 'id'>)
   process.stderr.write(`note: ${file} declares this user; change it there too, or the next start or reload undoes this\n`);
 } // prettier-ignore
 
-/**
- * Writes what a command has done to the audit log.
- *
- * @param done what the command has done, for the error: it stands without its entry
- * @throws CommandFailed when the audit log is required and cannot be written
- */
+/** @param done what the command has done, for the error: it stands without its entry */
 export function recordOperation(
   { audit }: OpenedStore,
   auditEvents: readonly AuditEvent[],
@@ -200,11 +183,7 @@ export function recordOperation(
   }
 }
 
-/**
- * Makes an operator's change and writes it to the audit log, even when its outcome is unknown.
- *
- * @param isChange whether anything was changed; without a change, nothing is written
- */
+/** Makes a change and writes it to the audit log, even when its outcome is unknown. */
 export async function recordChange<T>(
   opened: OpenedStore,
   auditEvents: readonly AuditEvent[],
@@ -224,9 +203,7 @@ export async function recordChange<T>(
 
 /**
  * Makes a change that may be refused. One with an unknown outcome is written to the audit log.
- *
- * @param remedy how to find out what became of a change with an unknown outcome
- * @throws CommandFailed for a refusal
+ * @param remedy how to find out what became of it
  */
 export async function unlessRefused<T extends object>(
   opened: OpenedStore,

@@ -1,63 +1,43 @@
 import { resolve } from 'node:path';
-import { checkSource } from './check-source.js';
 import { crossCheck } from './cross-checks.js';
-import { ConfigError } from './fault.js';
+import { throwProblems } from './fault.js';
 import { type LoadedConfig, loadConfig } from './load.js';
 import { configSchema } from './schema/config.js';
-import { promoted } from './shadow.js';
+import { shadowSchema } from './schema/policy.js';
+import { checkSections, promoted, type Sections } from './shadow.js';
 import { readSource, type Source } from './source.js';
 
-/** The sections that decide requests. A file with no others is a candidate for them. */
-const SECTIONS = ['policy', 'routes', 'default_route'] as const;
-type Section = (typeof SECTIONS)[number];
-
-const sectionsSchema = configSchema.pick({ policy: true, routes: true, default_route: true });
-
-/** A configuration that could replace a running one. */
 export interface Candidate {
   readonly loaded: LoadedConfig;
-  /** Returns the file that holds a top-level key. */
   readonly fileOf: (key: string) => string;
 }
 
 /**
- * Reads a candidate: a whole configuration, or a file with only some of `policy`, `routes` and
- * `default_route`.
- *
- * Sections that such a file leaves out are those of the running configuration.
- *
- * @throws ConfigError with every fault
+ * Reads a whole configuration, or only sections that decide requests. @throws ConfigError with every fault
  */
 export function loadCandidate(
   file: string,
   running: LoadedConfig,
   env: NodeJS.ProcessEnv = process.env,
 ): Candidate {
-  const source = readSource(resolve(file), env);
-  const given = sectionsOf(source);
-  if (given === undefined) {
+  const source = readSource(resolve(file), configSchema, env);
+  const sections = sectionsOf(source);
+  if (sections === undefined) {
     const loaded = loadConfig(file, env);
     return { loaded, fileOf: () => loaded.file };
   }
+  const rules = promoted(running, { sections, lines: source.lines, written: source.written });
+  throwProblems(crossCheck(rules.config, rules), source);
   return {
-    loaded: { ...withSections(running, source, given), file: source.file },
-    fileOf: (key) => (given.some((section) => section === key) ? source.file : running.file),
+    loaded: { ...running, ...rules, file: source.file },
+    fileOf: (key) => (Object.hasOwn(sections, key) ? source.file : running.file),
   };
 }
 
 /** Returns the sections of a file that has no others; undefined for any other file. */
-function sectionsOf({ value }: Source): readonly Section[] | undefined {
+function sectionsOf(source: Source): Sections | undefined {
+  const { value } = source;
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return undefined;
-  const keys = Object.keys(value);
-  const given = SECTIONS.filter((section) => keys.includes(section));
-  return given.length > 0 && given.length === keys.length ? given : undefined;
-}
-
-function withSections(running: LoadedConfig, source: Source, given: readonly Section[]): LoadedConfig {
-  const read = checkSource(source, sectionsSchema);
-  const sections = Object.fromEntries(given.map((section) => [section, read[section]]));
-  const rules = promoted(running, { sections, lines: source.lines, written: source.written });
-  const faults = crossCheck(rules.config, { ...source, lines: rules.lines, written: rules.written });
-  if (faults.length > 0) throw new ConfigError(faults);
-  return { ...running, ...rules };
+  const isOfSections = Object.keys(value).every((key) => Object.hasOwn(shadowSchema.shape, key));
+  return isOfSections && Object.keys(value).length > 0 ? checkSections(source) : undefined;
 }

@@ -1,48 +1,35 @@
-import type { X509Certificate } from 'node:crypto';
+import { createPrivateKey, type KeyObject, X509Certificate } from 'node:crypto';
 import { createSecureContext } from 'node:tls';
-import type { Fault } from './fault.js';
-import { certificatesIn, privateKeyIn, type Read, readText } from './pem.js';
+import type { Add } from './fault.js';
 import type { Config } from './schema/config.js';
-import type { Source } from './source.js';
+import { describeSystemError } from '../util/system-error.js';
+import { readRegularFile } from '../files/regular-file.js';
 
 /** TLS credentials of the public port, as text, so that every process uses the same. */
 export interface ListenerCertificate {
-  /** The certificate and its intermediate certificates, PEM. */
   readonly cert: string;
-  /** The private key, PEM. */
   readonly key: string;
-  /**
-   * CA certificates that client certificates are verified with, PEM; null when clients need none.
-   */
+  /** CA certificates that client certificates are verified with, PEM; null when clients need none. */
   readonly clientCa: string | null;
-  /** When the first certificate of the chain expires, in milliseconds since 1970. */
   readonly expiresAt: number;
-  /** Problems that are no reason to refuse the certificate. */
   readonly warnings: readonly string[];
 }
 
-type TlsFiles = NonNullable<Config['listen']['tls']>;
-type Setting = keyof TlsFiles;
-
-/** Reports a fault of one of the three files. */
+type Setting = keyof NonNullable<Config['listen']['tls']>;
 type Note = (setting: Setting, message: string) => void;
 
-/**
- * Reads and checks the files of `listen.tls`: readable PEM, a matching key, and CA certificates.
- *
- * An expired certificate is only a warning: a server that does not start helps its operator less
- * than one whose clients say what is wrong.
- */
+/** Reads and checks the files of `listen.tls`. An expired certificate is only a warning. */
 export function readCertificate(
-  config: Config,
-  source: Source,
+  { tls }: Config['listen'],
   now: number,
-): { readonly certificate: ListenerCertificate | null; readonly faults: readonly Fault[] } {
-  const { tls } = config.listen;
-  if (tls === null) return { certificate: null, faults: [] };
-  const faults: Fault[] = [];
-  const note: Note = (setting, message) =>
-    faults.push(source.fault(['listen', 'tls', setting], `listen.tls.${setting}: ${message}`));
+  add: Add,
+): ListenerCertificate | null {
+  if (tls === null) return null;
+  let sound = true;
+  const note: Note = (setting, message) => {
+    sound = false;
+    add(['listen', 'tls', setting], message);
+  };
   const unwrap = <T>(setting: Setting, read: Read<T>): T | undefined => {
     if ('value' in read) return read.value;
     note(setting, read.fault);
@@ -55,14 +42,12 @@ export function readCertificate(
   const chain = cert === undefined ? [] : (unwrap('cert', certificatesIn(cert)) ?? []);
   const privateKey = key === undefined ? undefined : unwrap('key', privateKeyIn(key));
   if (clientCa != null) unwrap('client_ca', certificatesIn(clientCa));
-  const [own] = chain;
-  if (own !== undefined && privateKey !== undefined && !own.checkPrivateKey(privateKey))
+  if (privateKey !== undefined && chain[0]?.checkPrivateKey(privateKey) === false)
     note('key', 'the key does not match the certificate in listen.tls.cert');
-  if (faults.length > 0 || cert === undefined || key === undefined || clientCa === undefined)
-    return { certificate: null, faults };
+  if (!sound || cert === undefined || key === undefined || clientCa === undefined) return null;
   checkWithOpenSsl(cert, key, clientCa, note);
   const expiresAt = Math.min(...chain.map(({ validTo }) => Date.parse(validTo)));
-  return { certificate: { cert, key, clientCa, expiresAt, warnings: warningsOf(chain, now) }, faults };
+  return { cert, key, clientCa, expiresAt, warnings: warningsOf(chain, now) };
 }
 
 /** Reports what only OpenSSL detects: keys and signatures that are too weak for it. */
@@ -92,4 +77,75 @@ function warningsOf(chain: readonly X509Certificate[], now: number): string[] {
 
 function isoTime(text: string): string {
   return new Date(text).toISOString();
+}
+
+/** The content of a file, or its fault, which shows no content. */
+export type Read<T> = { readonly value: T } | { readonly fault: string };
+
+export const NO_FILE = 'file not found; write its path, relative to the folder of this file';
+
+/** The fault omits the path: someone may have written a key in its place. */
+export function readText(file: string): Read<string> {
+  try {
+    return { value: readRegularFile(file).toString('latin1') };
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    return { fault: code === 'ENOENT' ? NO_FILE : `the file cannot be read: ${describeSystemError(error)}` };
+  }
+}
+
+const CERTIFICATE = /-----BEGIN (?:TRUSTED |X509 )?CERTIFICATE-----[^-]*-----END [^-]*-----/g;
+
+function certificatesIn(text: string): Read<X509Certificate[]> {
+  const blocks = text.match(CERTIFICATE) ?? [];
+  if (blocks.length === 0)
+    return { fault: 'the file has no certificate in PEM form ("-----BEGIN CERTIFICATE-----")' };
+  const certificates: X509Certificate[] = [];
+  for (const [i, block] of blocks.entries()) {
+    try {
+      certificates.push(new X509Certificate(block));
+    } catch {
+      return { fault: `certificate ${i + 1} of the file cannot be read` };
+    }
+  }
+  return { value: certificates };
+}
+
+export function privateKeyIn(text: string): Read<KeyObject> {
+  if (text.includes('ENCRYPTED'))
+    return {
+      fault: 'the key is encrypted; write it without a passphrase ("openssl pkey -in KEY -out FILE")',
+    };
+  try {
+    return { value: createPrivateKey(text) };
+  } catch {
+    return { fault: 'the file has no private key in PEM form ("-----BEGIN PRIVATE KEY-----")' };
+  }
+}
+
+type Key = 'ca' | 'cert' | 'key';
+
+/** Returns the faults of a TLS client's files, each with the setting that names the file. */
+export function tlsFileFaults(files: Readonly<Record<Key, string | null>>): [Key, string][] {
+  const faults: [Key, string][] = [];
+  const read = <T>(key: Key, parse: (text: string) => Read<T>): T | undefined => {
+    const file = files[key];
+    if (file === null) return undefined;
+    const text = readText(file);
+    const parsed = 'fault' in text ? text : parse(text.value);
+    if ('value' in parsed) return parsed.value;
+    faults.push([key, parsed.fault]);
+    return undefined;
+  };
+  read('ca', certificatesIn);
+  const certificate = read('cert', certificatesIn)?.[0];
+  const key = read('key', privateKeyIn);
+  if (files.cert !== null && files.key === null)
+    faults.push(['cert', 'a certificate needs its key; set key']);
+  if (files.key !== null && files.cert === null)
+    faults.push(['key', 'a key needs its certificate; set cert']);
+  if (certificate !== undefined && key !== undefined && !certificate.checkPrivateKey(key)) {
+    faults.push(['key', 'the key does not match the certificate in cert']);
+  }
+  return faults;
 }

@@ -1,15 +1,12 @@
 import type { z } from 'zod';
-import { ConfigError, type Fault, formatFault } from './fault.js';
-import { ALTERNATIVES, nearest, suggestion } from './nearest.js';
+import { ConfigError, type Fault, formatFault, ALTERNATIVES, nearest, suggestion } from './fault.js';
 import { exampleAt, isSecret, knownKeys } from './schema-walk.js';
 import type { Path } from './positions.js';
 import type { Source } from './source.js';
 
 /**
- * Checks a source against a schema.
- *
  * @param shorthands keys at the top that the schema lacks because they are expanded before
- * @throws ConfigError with every fault, and the nearest known name for each unknown key
+ * @throws ConfigError with every fault
  */
 export function checkSource<T extends z.ZodType>(
   source: Source,
@@ -19,7 +16,6 @@ export function checkSource<T extends z.ZodType>(
   const result = schema.safeParse(source.value ?? {}, { reportInput: true });
   if (result.success) return result.data;
   const faults = result.error.issues.flatMap((issue) => faultsOf(source, schema, shorthands, issue));
-  // One value may break several rules with the same message.
   throw new ConfigError([...new Map(faults.map((fault) => [formatFault(fault), fault])).values()]);
 }
 
@@ -32,24 +28,24 @@ function faultsOf(
   if (issue.code === 'unrecognized_keys') {
     const known = [...(issue.path.length === 0 ? shorthands : []), ...knownKeys(schema, issue.path)];
     return issue.keys.map((key) => {
-      const name = nameIn(key);
-      const hint =
-        swallowedHint(key, known) ??
-        dedentHint(schema, issue, key) ??
-        sectionHint(schema, issue, key) ??
-        nameHint(schema, issue.path, name, known);
+      // The rest of a key may be its value, and so a secret.
+      const name = /^[^\s:=$]+/.exec(key)?.[0] ?? key;
+      const isSwallowed = name !== key && known.includes(name);
+      const hint = isSwallowed
+        ? `; write a colon and a space: "${name}: ..."`
+        : nameHint(schema, issue.path, name, known);
       return source.fault([...issue.path, key], `unknown key "${name}"${hint}`, 'key');
     });
   }
   const at = issue.path.map(String).join('.');
-  const input =
-    issue.code === 'invalid_union' && issue.discriminator !== undefined
-      ? valueAt(issue.input, issue.discriminator)
-      : issue.input;
   if (issue.code === 'invalid_key') {
     const rules = issue.issues.map(({ message }) => message).join(', ');
     return [source.fault(issue.path, `${at}: the name is wrong: ${rules}`, 'key')];
   }
+  const input =
+    issue.code === 'invalid_union' && issue.discriminator !== undefined
+      ? (issue.input as Record<string, unknown>)[issue.discriminator]
+      : issue.input;
   const hidden = Object.hasOwn(source.written, at) || isSecret(schema, issue.path);
   const found = foundOf(issue, input, hidden);
   const example = isAboutKind(issue) ? exampleAt(schema, issue.path) : undefined;
@@ -59,67 +55,19 @@ function faultsOf(
     found === undefined ? '' : `, found ${found}`,
     example === undefined ? '' : `; write ${keyOf(issue.path)} ${example}`,
     example === undefined && wantsQuotes(issue, input) ? '; put it in quotes' : '',
-    plainHint(issue, input),
-    variableHint(input, hidden),
-    at === '' && typeof input === 'string' ? '; write a key, a colon and a space before its value' : '',
-    hidden ? '' : meantHint(issue),
   ];
   return [source.fault(issue.path, message.join(''))];
 }
 
-/** Returns a hint with the value that was probably meant. It repeats part of the input. */
-function meantHint(issue: z.core.$ZodIssue): string {
-  const meant: unknown = issue.code === 'custom' ? issue.params?.['meant'] : undefined;
-  return typeof meant === 'string' ? ` (did you mean "${meant}"?)` : '';
-}
-
-/** Returns the part of a key that is its name: the rest may be a value, and so a secret. */
-function nameIn(key: string): string {
-  return /^[^\s:=$]+/.exec(key)?.[0] ?? key;
-}
-
-/** Returns a hint for a key that contains its value, like `port:8080`. */
-function swallowedHint(key: string, known: readonly string[]): string | undefined {
-  const name = nameIn(key);
-  return name !== key && known.includes(name) ? `; write a colon and a space: "${name}: ..."` : undefined;
-}
-
-/** Returns a hint for a key that lost its indentation: a key above it knows it as a child. */
-function dedentHint(schema: z.ZodType, { path, input }: z.core.$ZodIssue, key: string): string | undefined {
-  const siblings = Object.keys(input ?? {});
-  const parent = siblings
-    .slice(0, siblings.indexOf(key))
-    .findLast((name) => knownKeys(schema, [...path, name]).includes(key));
-  return parent === undefined ? undefined : `; below ${parent}, indent it: "  ${key}: ..."`;
-}
-
-/**
- * Returns a hint with the names that were probably meant, or with the sections at the top that have
- * this key. A known key belongs to an alternative, like the `url` of a store in Redis.
- */
+/** Returns a hint with the sections that have a key, or the names that were probably meant. */
 function nameHint(schema: z.ZodType, path: Path, name: string, known: readonly string[]): string {
   if (known.includes(name)) return `; only the other type of ${String(path.at(-1))} has it`;
-  const similar = suggestion(name, known);
-  const sections = knownKeys(schema, []).filter((section) => knownKeys(schema, [section]).includes(name));
-  const isListed = similar.startsWith(' (known');
-  if (sections.length === 0 || (similar !== '' && !isListed)) return similar;
-  return `; it is a key of ${ALTERNATIVES.format(sections)}`;
+  const sections =
+    path.length > 0 ? [] : knownKeys(schema, []).filter((each) => knownKeys(schema, [each]).includes(name));
+  return sections.length > 0 ? `; it is a key of ${ALTERNATIVES.format(sections)}` : suggestion(name, known);
 }
 
-/** Returns how to write a number at the top that belongs to a section, like `port: 8080`. */
-function sectionHint(schema: z.ZodType, { path, input }: z.core.$ZodIssue, key: string): string | undefined {
-  const value = valueAt(input, key);
-  const section = knownKeys(schema, []).find((name) => exampleAt(schema, [name])?.includes(`${key}:`));
-  if (path.length > 0 || section === undefined || typeof value !== 'number') return undefined;
-  return `; write ${section}: { ${key}: ${value} }`;
-}
-
-/**
- * Describes the value that was found, for a fault, by its kind.
- *
- * Only numbers and booleans are shown themselves, unless they are secret or were expanded: text may
- * be a secret in the wrong place.
- */
+/** Describes a found value by its kind. Text is never shown: it may be a secret in the wrong place. */
 function foundOf(issue: z.core.$ZodIssue, input: unknown, hidden: boolean): string | undefined {
   if (input === undefined) return issue.code === 'invalid_type' ? 'nothing' : undefined;
   if (input === null) return 'null';
@@ -130,7 +78,6 @@ function foundOf(issue: z.core.$ZodIssue, input: unknown, hidden: boolean): stri
   return String(input);
 }
 
-/** What precedes a value in the file: its key, or the dash of a list. */
 function keyOf(path: readonly PropertyKey[]): string {
   const last = path.at(-1);
   return typeof last === 'number' ? '-' : `${String(last)}:`;
@@ -143,36 +90,9 @@ function isAboutKind(issue: z.core.$ZodIssue): boolean {
   );
 }
 
-/** Whether text is expected and the value would be text only in quotes, like `id: 1`. */
 function wantsQuotes(issue: z.core.$ZodIssue, input: unknown): boolean {
   const isUnquoted = typeof input === 'number' || typeof input === 'boolean';
   return isUnquoted && issue.code === 'invalid_type' && /^expected (text|an id)$/.test(issue.message);
-}
-
-/** Words for flags of older YAML, which are text today. */
-const FLAGS = new Map([
-  ['yes', true],
-  ['on', true],
-  ['no', false],
-  ['off', false],
-]);
-
-/** Returns a hint for text that would be the number or the flag without its quotes. */
-function plainHint(issue: z.core.$ZodIssue, input: unknown): string {
-  if (typeof input !== 'string' || issue.code !== 'invalid_type') return '';
-  const { expected } = issue;
-  if (expected === 'boolean') {
-    if (/^(?:true|false)$/.test(input)) return '; remove the quotes';
-    const flag = FLAGS.get(input.toLowerCase());
-    return flag === undefined ? '' : `; write ${flag}`;
-  }
-  return /^(?:int|number)$/.test(expected) && /^\d+$/.test(input) ? '; remove the quotes' : '';
-}
-
-/** Returns a hint for a variable as shells write it. */
-function variableHint(input: unknown, hidden: boolean): string {
-  const isVariable = !hidden && typeof input === 'string' && /^\$[A-Za-z_]\w*$/.test(input);
-  return isVariable ? '; write ${NAME} for the value of an environment variable' : '';
 }
 
 /** The usual names of the kinds of YAML values, and an example of each. */
@@ -183,7 +103,6 @@ const KINDS: Readonly<Record<string, readonly [name: string, form?: string]>> = 
   string: ['text'],
 };
 
-/** @param withForm whether to show an example of the kind, because nothing else does */
 function messageOf(issue: z.core.$ZodIssue, input: unknown, withForm: boolean): string {
   if (issue.code === 'invalid_type' && issue.message.startsWith('Invalid input')) {
     const [name = issue.expected, form] = KINDS[issue.expected] ?? [];
@@ -201,8 +120,4 @@ function messageOf(issue: z.core.$ZodIssue, input: unknown, withForm: boolean): 
 /** Removes the digits: names that differ only in digits are different versions, not typos. */
 function lettersOf(name: string): string {
   return name.replaceAll(/\d/g, '');
-}
-
-function valueAt(value: unknown, key: string): unknown {
-  return (value as Record<string, unknown> | null | undefined)?.[key];
 }

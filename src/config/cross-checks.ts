@@ -1,18 +1,17 @@
 import { statSync } from 'node:fs';
 import { dirname } from 'node:path';
-import { type Add, collectFaults, type Fault } from './fault.js';
-import { collidesWithEndpoint } from '../endpoints/endpoints.js';
-import { checkCors } from './cors-checks.js';
-import { checkIdentity } from './identity-checks.js';
+import { type Add, problemsOf, type Problem } from './fault.js';
+import { builtInRoutes, collidesWithEndpoint } from '../endpoints/endpoints.js';
+import { endpointSettings } from './derived.js';
+import { checkCors, checkIdentity, isTaken } from './header-checks.js';
 import { checkJwtIssuers, checkOidc } from './issuer-checks.js';
-import { NO_FILE, tlsFileFaults } from './pem.js';
+import { NO_FILE, tlsFileFaults } from './certificate.js';
 import { checkPolicy } from './policy-checks.js';
 import { checkRoutes } from './route-checks.js';
 import type { Config } from './schema/config.js';
 import { UI_PATH_FAULT } from './schema/interface.js';
 import { AUTHORIZATION } from '../http/authorization.js';
 import { foldName } from '../http/protected-fields.js';
-import { isTaken } from './taken-names.js';
 import { decisionAddresses, EVERY_ADDRESS } from './schema/listen.js';
 import type { Source } from './source.js';
 import { checkUpstreams } from './upstream-checks.js';
@@ -20,26 +19,32 @@ import { endpointOf } from '../webhooks/endpoint.js';
 import { refuseLiteral } from '../net/pinned-lookup.js';
 
 /** Checks what no single value shows: references between settings, contradictions, and files. */
-export function crossCheck(config: Config, source: Source): Fault[] {
-  const { faults, add } = collectFaults((path, message) => source.fault(path, message));
-  if (config.sessions.idle_timeout > config.sessions.absolute_timeout) {
-    add(['sessions', 'idle_timeout'], 'is longer than sessions.absolute_timeout');
-  }
-  if (config.tokens.rotation.overlap > config.tokens.rotation.max_overlap) {
-    add(['tokens', 'rotation', 'overlap'], 'is longer than tokens.rotation.max_overlap');
-  }
-  checkFiles(config, add);
-  checkListeners(config, add);
-  checkUpstreams(config, add);
-  checkCors(config, source, add);
-  if (checkRoutes(config, source, add)) checkPolicy(config, source, add);
-  if (collidesWithEndpoint(config.interface.ui.path)) add(['interface', 'ui', 'path'], UI_PATH_FAULT);
-  checkKeyHeaders(config, add);
-  checkIdentity(config, add);
-  checkJwtIssuers(config, add);
-  checkOidc(config, add);
-  checkWebhooks(config, add);
-  return faults;
+export function crossCheck(config: Config, file: Pick<Source, 'lines' | 'written'>): Problem[] {
+  return problemsOf((add) => {
+    if (config.sessions.idle_timeout > config.sessions.absolute_timeout)
+      add(['sessions', 'idle_timeout'], 'is longer than sessions.absolute_timeout');
+    if (config.tokens.rotation.overlap > config.tokens.rotation.max_overlap)
+      add(['tokens', 'rotation', 'overlap'], 'is longer than tokens.rotation.max_overlap');
+    checkFiles(config, add);
+    checkListeners(config, add);
+    checkUpstreams(config, add);
+    checkCors(config, file, add);
+    if (checkRoutes(config, file, add)) checkPolicy(config, file, add);
+    if (collidesWithEndpoint(config.interface.ui.path)) add(['interface', 'ui', 'path'], UI_PATH_FAULT);
+    checkReadyPath(config, add);
+    checkKeyHeaders(config, add);
+    checkIdentity(config, add);
+    checkJwtIssuers(config, add);
+    checkOidc(config, add);
+    checkWebhooks(config, add);
+  });
+}
+
+function checkReadyPath(config: Config, add: Add): void {
+  const others = builtInRoutes({ ...endpointSettings(config), readyPath: null });
+  const path = config.listen.ready_path;
+  if (others.some((other) => other.path === path && other.methods?.includes('GET')))
+    add(['listen', 'ready_path'], 'is already a built-in endpoint; choose another path');
 }
 
 function checkFiles({ directory, audit, store }: Config, add: Add): void {
@@ -85,7 +90,6 @@ function checkKeyHeaders(config: Config, add: Add): void {
   });
 }
 
-/** Two listeners cannot share a port of one address. */
 function checkListeners({ listen, admin, decision }: Config, add: Add): void {
   const { http, grpc } = decisionAddresses(decision);
   const listeners = Object.entries({ listen, admin, decision: http, 'decision.grpc': grpc }).flatMap(
@@ -104,7 +108,6 @@ function overlap(a: string, b: string): boolean {
   return a === b || EVERY_ADDRESS.has(a) || EVERY_ADDRESS.has(b);
 }
 
-/** Checks the keys of each endpoint against each other, and that no endpoint is listed twice. */
 function checkWebhooks({ webhooks, tokens }: Config, add: Add): void {
   const seen = new Set<string>();
   webhooks.forEach((webhook, i) => {
@@ -123,8 +126,7 @@ function checkWebhooks({ webhooks, tokens }: Config, add: Add): void {
 }
 
 /**
- * Returns why the address in a URL must not be connected to. Host names are checked when they are
- * resolved.
+ * Returns why the address in a URL must not be connected to. Host names are checked when they are resolved.
  */
 function refusalOf(url: string, allowPrivate: boolean): string | undefined {
   try {

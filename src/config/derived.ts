@@ -1,6 +1,6 @@
 import type { EndpointSettings } from '../endpoints/endpoint.js';
 import { placeOf } from '../accounts/jwt/subjects.js';
-import { METADATA_PATH } from '../endpoints/protected-resource.js';
+import { METADATA_PATH } from '../endpoints/documents.js';
 import type { ResourceMetadata } from '../endpoints/schema/responses.js';
 import { AUTHORIZATION } from '../http/authorization.js';
 import type { ChallengeSettings } from '../http/challenges.js';
@@ -8,18 +8,7 @@ import type { HeadNames } from '../http/read-head.js';
 import { identityPreset } from './schema/identity-presets.js';
 import type { Config } from './schema/config.js';
 
-/** Names that are derived from `interface.vendor`. */
-export interface VendorNames {
-  readonly key: string;
-  readonly otp: string;
-  readonly sessionCookie: string;
-  readonly rateLimitRemaining: string;
-  readonly rateLimitReset: string;
-  readonly tokenExpiration: string;
-}
-
-/** Returns the names of the header fields and of the session cookie. */
-export function vendorNames(settings: Config['interface']): VendorNames {
+export function vendorNames(settings: Config['interface']) {
   return {
     key: `${settings.vendor}-Key`,
     otp: `${settings.vendor}-OTP`,
@@ -45,7 +34,6 @@ export function headNames({ interface: settings, jwt_issuers: issuers }: Config)
   };
 }
 
-/** Returns the names of the fields that only carry credentials for Latchkey. */
 export function credentialNames({
   interface: settings,
   jwt_issuers: issuers,
@@ -54,7 +42,6 @@ export function credentialNames({
   return [key, otp, ...settings.key_headers, ...jwtFields(issuers)];
 }
 
-/** Returns the names of the cookies that carry JWTs. */
 export function jwtCookies(issuers: Config['jwt_issuers']): string[] {
   return [...new Set(issuers.flatMap(({ cookie }) => cookie ?? []))];
 }
@@ -78,10 +65,7 @@ export function challengeSettings(config: Config): ChallengeSettings {
   };
 }
 
-/**
- * Returns the metadata of the protected resource (RFC 9728 2); null without one. Clients present
- * what they get from its authorization servers as `Authorization: Bearer`.
- */
+/** Returns the metadata of the protected resource (RFC 9728 2); null without one. */
 export function resourceMetadata({
   interface: settings,
   jwt_issuers: issuers,
@@ -98,8 +82,9 @@ export function resourceMetadata({
   };
 }
 
-/** Returns the settings that determine which endpoints are built in on every host. */
-export function endpointSettings(config: Pick<Config, 'interface' | 'identity' | 'login'>): EndpointSettings {
+export function endpointSettings(
+  config: Pick<Config, 'listen' | 'interface' | 'identity' | 'login'>,
+): EndpointSettings {
   const { token_endpoints: tokenEndpoints, account_endpoints: account, ui } = config.interface;
   const { protected_resource: resource } = config.interface;
   return {
@@ -108,6 +93,7 @@ export function endpointSettings(config: Pick<Config, 'interface' | 'identity' |
     assertion: config.identity.assertion.enabled,
     account,
     oidc: config.login.oidc.length > 0,
+    readyPath: config.listen.ready_path,
     resourcePath: resource === null ? null : new URL(resource.resource).pathname,
   };
 }
@@ -121,22 +107,19 @@ export function namedHosts({ routes, interface: { hosts } }: Config): string[] {
 }
 
 /** Returns the names of the routes that are open to everybody, with their methods. */
-export function openRoutes({ routes, default_route }: Config): string[] {
+export function openRoutes({ listen, routes, default_route }: Config): string[] {
+  const ready = listen.ready_path === null ? [] : [`GET ${listen.ready_path}`];
   const named = routes.flatMap(({ auth, methods = [], host = '', path }) =>
     auth === 'none' ? [[...methods, host + path].join(' ')] : [],
   );
-  return default_route.auth === 'none' ? [...named, 'default_route'] : named;
+  return [...ready, ...named, ...(default_route.auth === 'none' ? ['default_route'] : [])];
 }
 
-/** Returns the upstream of a route that names none. */
 export function defaultUpstream(config: Config): string {
   return config.default_route.upstream ?? Object.keys(config.upstreams)[0] ?? '';
 }
 
-/**
- * Returns the names of request header fields that identify the user. Fields with these names that a
- * client sends are never forwarded.
- */
+/** Returns the names of request headers that identify the user, which are never forwarded from clients. */
 export function reservedIdentity({ identity }: Config): { names: string[]; prefixes: readonly string[] } {
   const { headers, reserved, reservedPrefixes } = identityPreset(identity.preset);
   const given = Object.values(identity.headers).filter((name) => name !== null);
@@ -152,7 +135,6 @@ export function reservedIdentity({ identity }: Config): { names: string[]; prefi
   };
 }
 
-/** Returns the addresses of an upstream: `url`, or all of `urls`. */
 export function addressesOf({ url, urls }: Config['upstreams'][string]): readonly string[] {
   return urls ?? (url === undefined ? [] : [url]);
 }

@@ -2,19 +2,24 @@ import { statSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { loginKey, RESERVED_LOGINS } from '../domain/user.js';
 import { type DirectoryFile, directorySchema, isWithoutSections } from './schema/directory-file.js';
-import { collectFaults, ConfigError, type Fault } from './fault.js';
-import { nearId, suggestion } from './nearest.js';
+import {
+  type Add,
+  problemsOf,
+  throwProblems,
+  ConfigError,
+  type ConfigWarning,
+  nearId,
+  suggestion,
+} from './fault.js';
 import type { Path } from './positions.js';
-import { checkDeclaredTokens } from './declared-token-checks.js';
-import type { CheckedDirectory, DirectoryRules } from './directory-rules.js';
 import { checkSource } from './check-source.js';
 import { isSecret, secretKeys } from './schema-walk.js';
 import { type ExpansionRule, readSource, type Source } from './source.js';
+import type { Config } from './schema/config.js';
+import type { EpochMs } from '../util/time.js';
+import type { Lines } from '../policy/rules.js';
 
-/**
- * Only secrets are expanded. User data appears in responses and logs, where an expanded secret
- * would leak.
- */
+/** Other user data appears in responses and logs, where an expanded secret would leak. */
 const EXPANSION: ExpansionRule = {
   allowed: (path) => isSecret(directorySchema, path),
   where: secretKeys(directorySchema).join(', '),
@@ -24,11 +29,7 @@ const NO_SECTIONS =
   'the file declares nothing, so every user would be removed; write "customers: []" if that is intended';
 
 /**
- * Reads and checks a directory file. `${...}` is expanded in secrets only.
- *
- * @param rules rules of the configuration; without them roles, scopes and lifetimes are not checked
- * @param warn called with each problem that an operator should know about and need not fix, and its
- *   place
+ * @param rules of the configuration; without them roles, scopes and lifetimes are not checked
  * @throws ConfigError with every fault
  */
 export function loadDirectory(
@@ -37,16 +38,15 @@ export function loadDirectory(
   rules?: DirectoryRules,
   warn?: (message: string) => void,
 ): CheckedDirectory {
-  const source = readSource(resolve(file), env, EXPANSION);
+  const source = readSource(resolve(file), directorySchema, env, EXPANSION);
   const directory = checkSource(source, directorySchema);
   if (isWithoutSections(source.value)) throw new ConfigError([source.fault([], NO_SECTIONS)]);
-  const faults = crossCheck(directory, source, rules);
-  if (faults.length > 0) throw new ConfigError(faults);
+  const problems = problemsOf((add) => crossCheck(directory, isReadableByOthers(source.file), rules, add));
+  throwProblems(problems, source);
   if (warn !== undefined) warnOfPlainKeys(directory, source, warn);
   return { ...directory, max_token_lifetime: rules?.maxLifetime ?? null };
 }
 
-/** Warns once, about the first plain key in a file that others can read. */
 function warnOfPlainKeys(
   { legacy_keys: keys = [] }: DirectoryFile,
   { file, lines, written }: Source,
@@ -62,14 +62,15 @@ function warnOfPlainKeys(
   );
 }
 
-/**
- * Maximum size of a login, in bytes, that a store accepts as a key. Folding may turn one character
- * into 18.
- */
+/** Bytes of a login that a store accepts as a key. Folding may turn one character into 18. */
 const MAX_LOGIN_BYTES = 1_024;
 
-function crossCheck(directory: DirectoryFile, source: Source, rules: DirectoryRules | undefined): Fault[] {
-  const { faults, add } = collectFaults((path, message) => source.fault(path, message));
+function crossCheck(
+  directory: DirectoryFile,
+  open: boolean,
+  rules: DirectoryRules | undefined,
+  add: Add,
+): void {
   const { customers, services, users, legacy_keys: keys = [], tokens } = directory;
   const unique = <T>(list: string, entries: readonly T[], key: string, valueOf: (entry: T) => string) => {
     const seen = new Set<string>();
@@ -95,7 +96,6 @@ function crossCheck(directory: DirectoryFile, source: Source, rules: DirectoryRu
       add([list, i, 'customer_id'], `no customer has this id${nearId(id, ids, 'customers')}`);
     });
   }
-  const open = isReadableByOthers(source.file);
   users.forEach((user, i) => {
     const at = (key: string): Path => ['users', i, key];
     const login = loginKey(user.login);
@@ -115,9 +115,86 @@ function crossCheck(directory: DirectoryFile, source: Source, rules: DirectoryRu
     }
   });
   checkDeclaredTokens(directory, rules, Date.now(), add);
-  return faults;
 }
 
 function isReadableByOthers(file: string): boolean {
   return (statSync(file).mode & 0o077) !== 0;
+}
+
+export interface DirectoryRules {
+  readonly roles: readonly string[];
+  readonly scopes: readonly string[];
+  /** Maximum lifetime of a new token, in milliseconds; null is no limit. */
+  readonly maxLifetime: number | null;
+}
+
+export interface CheckedDirectory extends DirectoryFile {
+  readonly max_token_lifetime: number | null;
+}
+
+export function directoryRules({ policy, tokens }: Pick<Config, 'policy' | 'tokens'>): DirectoryRules {
+  const { roles, scopes } = policy;
+  return { roles: Object.keys(roles), scopes: Object.keys(scopes), maxLifetime: tokens.max_lifetime };
+}
+
+function checkDeclaredTokens(
+  { users, services, legacy_keys: keys = [], tokens }: DirectoryFile,
+  rules: DirectoryRules | undefined,
+  now: EpochMs,
+  add: Add,
+): void {
+  const customers = new Map(users.map((user) => [user.id, user.customer_id]));
+  const legacy = new Set(keys.map((entry) => entry.key_sha256?.toLowerCase()));
+  tokens.forEach((token, i) => {
+    const fault = (path: readonly (string | number)[], message: string) =>
+      add(['tokens', i, ...path], message);
+    const customerId = customers.get(token.user_id);
+    if (customerId === undefined)
+      fault(['user_id'], `no user has this id${nearId(token.user_id, [...customers.keys()], 'users')}`);
+    if (legacy.has(token.secret_sha256.toLowerCase()))
+      fault(['secret_sha256'], 'a legacy key has the same hash; an API token needs its own secret');
+    const known = services.filter((service) => service.customer_id === customerId).map(({ id }) => id);
+    token.services?.forEach((service, j) => {
+      if (known.length > 0 && !known.includes(service))
+        fault(['services', j], `no service of the customer has this id${nearId(service, known, 'services')}`);
+    });
+    if (rules === undefined) return;
+    token.scope.forEach((scope, j) => {
+      if (!rules.scopes.includes(scope))
+        fault(['scope', j], `no scope has this name${suggestion(scope, rules.scopes)}`);
+    });
+    const { maxLifetime } = rules;
+    if (maxLifetime !== null && (token.expires_at ?? 0) > now + maxLifetime)
+      fault(
+        ['expires_at'],
+        `is more than ${Math.floor(maxLifetime / 1000)} seconds away, which tokens.max_lifetime forbids`,
+      );
+  });
+}
+
+/** Warns of customers and services of providers and issuers that the directory file lacks. */
+export function referenceWarnings(
+  { login, jwt_issuers: issuers }: Config,
+  { customers, services }: Pick<DirectoryFile, 'customers' | 'services'>,
+  lines: Lines,
+): ConfigWarning[] {
+  const warnings: ConfigWarning[] = [];
+  const add = (path: string, what: string, id: string, known: readonly string[]) => {
+    if (known.includes(id)) return;
+    const message = `${path}: ${what} in the directory file has this id${suggestion(id, known)}`;
+    warnings.push({ line: lines[path] ?? null, message });
+  };
+  const ids = customers.map(({ id }) => id);
+  login.oidc.forEach(({ customer_id: id }, i) => add(`login.oidc.${i}.customer_id`, 'no customer', id, ids));
+  issuers.forEach(({ subjects }, i) =>
+    subjects.forEach(({ customer_id: customer, services: limit }, j) => {
+      const path = `jwt_issuers.${i}.subjects.${j}`;
+      add(`${path}.customer_id`, 'no customer', customer, ids);
+      const own = services.filter((each) => each.customer_id === customer).map(({ id }) => id);
+      // A customer without listed services may have any, as for tokens.
+      if (own.length > 0)
+        limit?.forEach((id, k) => add(`${path}.services.${k}`, 'no service of this customer', id, own));
+    }),
+  );
+  return warnings;
 }

@@ -1,31 +1,16 @@
 import { z } from 'zod';
-import { ConfigError, type Fault } from './fault.js';
-import { suggestion } from './nearest.js';
+import { type Fault, problemsOf, suggestion, throwProblems } from './fault.js';
 import type { Config } from './schema/config.js';
 import { checkSource } from './check-source.js';
 import { readSource } from './source.js';
 import { resolve } from 'node:path';
 import { id, text } from './schema/units.js';
 
-/** Reasons for which the gate can refuse a request. */
 const REASONS = [
-  'malformed',
-  'several_credentials',
-  'method_not_allowed',
-  'method_unknown',
-  'target_too_long',
-  'unauthenticated',
-  'cross_origin',
-  'service_worker',
-  'wrong_credential_kind',
-  'scope',
-  'service_limited',
-  'service',
-  'role',
-  'other_customer',
-  'not_found',
-  'preflight_refused',
-] as const;
+  'malformed', 'several_credentials', 'method_not_allowed', 'method_unknown', 'target_too_long',
+  'unauthenticated', 'cross_origin', 'service_worker', 'wrong_credential_kind', 'scope', 'service_limited',
+  'service', 'role', 'other_customer', 'not_found', 'preflight_refused',
+] as const; // prettier-ignore
 
 const asked = z.union(
   [
@@ -54,50 +39,37 @@ const row = z.strictObject({
     .describe('allow, the status of a refusal, or its reason'),
 });
 
-/**
- * Schema of the file of `check --expect`: requests and the decisions that the policy should make.
- */
 export const expectSchema = z.strictObject({
   requests: z.array(row).min(1, 'expected at least one request'),
 });
 
 export type Expectation = z.output<typeof row>;
 
-/** A checked table, and a function that reports a fault at one of its rows. */
 export interface Expectations {
   readonly requests: readonly Expectation[];
   readonly fault: (index: number, message: string) => Fault;
 }
 
-/**
- * Reads a table of expectations.
- *
- * @throws ConfigError with every fault, unknown roles and scopes included
- */
+/** @throws ConfigError with every fault, unknown roles and scopes included */
 export function loadExpectations(
   file: string,
   { policy }: Config,
   env: NodeJS.ProcessEnv = process.env,
 ): Expectations {
-  const source = readSource(resolve(file), env);
+  const source = readSource(resolve(file), expectSchema, env);
   const { requests } = checkSource(source, expectSchema);
-  const faults = requests.flatMap(({ as }, i): Fault[] => {
-    if (as === 'anonymous') return [];
-    const check = (key: string, name: string, names: readonly string[]) =>
-      names.includes(name)
-        ? []
-        : [
-            source.fault(
-              ['requests', i, 'as', key],
-              `requests.${i}.as.${key}: no ${key} has this name${suggestion(name, names)}`,
-            ),
-          ];
-    const scopes = (as.scope ?? '').split(' ').filter((name) => name !== '');
-    return [
-      ...check('role', as.role, Object.keys(policy.roles)),
-      ...scopes.flatMap((name) => check('scope', name, Object.keys(policy.scopes))),
-    ];
+  const problems = problemsOf((add) => {
+    requests.forEach(({ as }, i) => {
+      if (as === 'anonymous') return;
+      const check = (key: string, name: string, names: readonly string[]) => {
+        if (names.includes(name)) return;
+        add(['requests', i, 'as', key], `no ${key} has this name${suggestion(name, names)}`);
+      };
+      check('role', as.role, Object.keys(policy.roles));
+      const scopes = (as.scope ?? '').split(' ').filter((name) => name !== '');
+      for (const name of scopes) check('scope', name, Object.keys(policy.scopes));
+    });
   });
-  if (faults.length > 0) throw new ConfigError(faults);
+  throwProblems(problems, source);
   return { requests, fault: (index, message) => source.fault(['requests', index], message) };
 }

@@ -1,17 +1,16 @@
 import { AUTHORIZATION } from '../http/authorization.js';
-import { LOGIN_STATE_COOKIE } from '../http/cookies.js';
+import { LOGIN_STATE_COOKIE, maySetCookie } from '../http/cookies.js';
 import { vendorNames } from './derived.js';
-import { isTaken } from './taken-names.js';
-import type { Add } from './fault.js';
-import { suggestion } from './nearest.js';
+import { isTaken } from './header-checks.js';
+import { type Add, type ConfigWarning, suggestion } from './fault.js';
 import type { Config } from './schema/config.js';
 import { isKeySetUrl } from './schema/urls.js';
 import { clientKeyAlgorithm } from '../accounts/oidc/settings.js';
-import { privateKeyIn, readText, tlsFileFaults } from './pem.js';
+import { privateKeyIn, readText, tlsFileFaults } from './certificate.js';
+import type { Lines } from '../policy/rules.js';
 
 type OnUnauthenticated = Config['default_route']['on_unauthenticated'];
 
-/** Checks the references of OpenID Connect providers, and that their prerequisites are met. */
 export function checkOidc(config: Config, add: Add): void {
   checkLoginPage(config, add);
   const { oidc: providers, public_url: publicUrl } = config.login;
@@ -24,13 +23,18 @@ export function checkOidc(config: Config, add: Add): void {
   if (publicUrl !== null && host !== null && new URL(publicUrl).host !== host.toLowerCase())
     add(['login', 'public_url'], `is not on interface.ui.host, where the web page is; write https://${host}`);
   const { session_cookie: cookie } = config.interface;
-  if (cookie?.replace(/^__(?:host|secure)-/i, '').toLowerCase() === LOGIN_STATE_COOKIE)
-    add(['interface', 'session_cookie'], 'login.oidc uses a cookie of this name; choose another one');
+  if (cookie !== null && isLoginState(cookie))
+    add(['interface', 'session_cookie'], 'login.oidc uses cookies of such names; choose another one');
   const { store } = config;
   if (store.type !== 'lmdb' && store.sealing_key === null)
     add(['store', 'sealing_key'], 'is required with login.oidc; make one with "openssl rand -hex 32"');
   checkEach(config, add);
 } // prettier-ignore
+
+/** Whether a cookie has the name of a login state, as browsers or old programs may read it. */
+function isLoginState(cookie: string): boolean {
+  return maySetCookie(`${cookie}=`, [LOGIN_STATE_COOKIE]);
+}
 
 /** Browsers can be sent to a login page only if its session is valid where they come from. */
 function checkLoginPage(config: Config, add: Add): void {
@@ -43,7 +47,6 @@ function checkLoginPage(config: Config, add: Add): void {
   for (const [path, on] of loginsOf(config)) if (on !== undefined && on !== 'json') fault(path);
 } // prettier-ignore
 
-/** Each setting of where browsers are sent without a session, and its position. */
 function loginsOf({
   on_unauthenticated: on,
   default_route: fallback,
@@ -69,29 +72,44 @@ function checkLoginNames(config: Config, add: Add): void {
       );
 }
 
-function checkEach({ login: { oidc: providers }, policy }: Config, add: Add): void {
-  const roles = Object.keys(policy.roles);
-  const seen = new Set<string>();
+type Fault = (path: readonly (string | number)[], message: string) => void;
+
+/** Checks that no name and no issuer is listed twice. */
+function checkDistinct(what: string, list: readonly { name: string; issuer: string }[], at: Fault): void {
+  for (const key of ['name', 'issuer'] as const)
+    list.forEach((each, i) => {
+      if (list.findIndex((other) => other[key] === each[key]) < i)
+        at([i, key], `another ${what} has the same value; remove one of them`);
+    });
+}
+
+function checkKnown(
+  kind: 'role' | 'scope',
+  name: string,
+  { policy }: Config,
+  report: (message: string) => void,
+): void {
+  const names = Object.keys(policy[`${kind}s`]);
+  if (!names.includes(name)) report(`no such ${kind} in policy.${kind}s${suggestion(name, names)}`);
+}
+
+function checkEach(config: Config, add: Add): void {
+  const { oidc: providers } = config.login;
+  checkDistinct('provider', providers, (path, message) => add(['login', 'oidc', ...path], message));
   providers.forEach((provider, i) => {
-    const fault = (path: readonly string[], message: string) => add(['login', 'oidc', i, ...path], message);
-    const { name, issuer, roles: given } = provider;
-    for (const [key, value] of Object.entries({ name, issuer })) {
-      if (seen.has(`${key} ${value}`))
-        fault([key], 'another provider has the same value; remove one of them');
-      seen.add(`${key} ${value}`);
-    }
-    if (provider.discovery === null && !isKeySetUrl(new URL(issuer)))
+    const fault: Fault = (path, message) => add(['login', 'oidc', i, ...path], message);
+    const { map, default: byDefault } = provider.roles;
+    if (provider.discovery === null && !isKeySetUrl(new URL(provider.issuer)))
       fault(['issuer'], 'expected an https:// URL; http:// only for a loopback address');
     checkClientAuthentication(provider, fault);
     for (const [key, message] of caFaults(provider.tls)) fault(['tls', key], message);
     if (!provider.scopes.includes('openid')) fault(['scopes'], 'openid is missing');
-    if (given.default === null && Object.keys(given.map).length === 0)
+    if (byDefault === null && Object.keys(map).length === 0)
       fault(['roles'], 'no login would get a role; set map or default');
-    const checkRole = (path: readonly string[], role: string) => {
-      if (!roles.includes(role)) fault(path, `no such role in policy.roles${suggestion(role, roles)}`);
-    };
-    for (const [value, role] of Object.entries(given.map)) checkRole(['roles', 'map', value], role);
-    if (given.default !== null) checkRole(['roles', 'default'], given.default);
+    for (const [value, role] of Object.entries(map))
+      checkKnown('role', role, config, (message) => fault(['roles', 'map', value], message));
+    if (byDefault !== null)
+      checkKnown('role', byDefault, config, (message) => fault(['roles', 'default'], message));
   });
 }
 
@@ -99,7 +117,7 @@ type Provider = Config['login']['oidc'][number];
 
 function checkClientAuthentication(
   { client_auth: method, client_secret: secret, client_key: file }: Provider,
-  fault: (path: readonly string[], message: string) => void,
+  fault: Fault,
 ): void {
   if (method === 'private_key_jwt') {
     if (file === null)
@@ -121,21 +139,11 @@ function caFaults(tls: Provider['tls']): [string, string][] {
   return tls === null ? [] : tlsFileFaults({ ca: tls.ca, cert: null, key: null });
 }
 
-/**
- * Checks the roles, scopes and files that JWT issuers refer to, and that no issuer is listed twice.
- */
 export function checkJwtIssuers(config: Config, add: Add): void {
-  const { jwt_issuers: issuers, policy } = config;
-  const roles = Object.keys(policy.roles);
-  const scopes = Object.keys(policy.scopes);
-  const seen = new Set<string>();
-  issuers.forEach(({ name, issuer, discovery, tls, jwks, subjects }, i) => {
-    const fault = (path: readonly (string | number)[], message: string) =>
-      add(['jwt_issuers', i, ...path], message);
-    for (const [key, value] of Object.entries({ name, issuer })) {
-      if (seen.has(`${key} ${value}`)) fault([key], 'another issuer has the same value; remove one of them');
-      seen.add(`${key} ${value}`);
-    }
+  const { jwt_issuers: issuers } = config;
+  checkDistinct('issuer', issuers, (path, message) => add(['jwt_issuers', ...path], message));
+  issuers.forEach(({ issuer, discovery, tls, jwks, subjects }, i) => {
+    const fault: Fault = (path, message) => add(['jwt_issuers', i, ...path], message);
     checkPlace(issuers[i] as Issuer, config, fault);
     if (discovery !== null && jwks !== null)
       fault(['discovery'], 'has no effect with jwks; remove one of them');
@@ -145,30 +153,63 @@ export function checkJwtIssuers(config: Config, add: Add): void {
     const keys = jwks !== null && 'file' in jwks ? readText(jwks.file) : undefined;
     if (keys !== undefined && 'fault' in keys) fault(['jwks', 'file'], keys.fault);
     subjects.forEach(({ role, scope }, j) => {
-      if (!roles.includes(role))
-        fault(['subjects', j, 'role'], `no such role in policy.roles${suggestion(role, roles)}`);
-      scope.forEach((each, k) => {
-        if (!scopes.includes(each))
-          fault(['subjects', j, 'scope', k], `no such scope in policy.scopes${suggestion(each, scopes)}`);
-      });
+      checkKnown('role', role, config, (message) => fault(['subjects', j, 'role'], message));
+      scope.forEach((each, k) =>
+        checkKnown('scope', each, config, (message) => fault(['subjects', j, 'scope', k], message)),
+      );
     });
   });
 }
 
 type Issuer = Config['jwt_issuers'][number];
 
-/** Checks that the header or cookie of an issuer's JWTs has no other meaning. */
-function checkPlace(
-  { header, cookie }: Issuer,
-  config: Config,
-  fault: (path: readonly (string | number)[], message: string) => void,
-): void {
+function checkPlace({ header, cookie }: Issuer, config: Config, fault: Fault): void {
   const isOther = header.toLowerCase() !== AUTHORIZATION;
   // Issuers may share a header.
   if (isOther && isTaken(header, { ...config, jwt_issuers: [] }))
     fault(['header'], 'this header already has a different meaning; choose another one');
   if (cookie === null) return;
   if (isOther) fault(['cookie'], 'set either header or cookie, not both');
-  if (cookie === vendorNames(config.interface).sessionCookie || cookie.endsWith(LOGIN_STATE_COOKIE))
+  if (cookie === vendorNames(config.interface).sessionCookie || isLoginState(cookie))
     fault(['cookie'], 'Latchkey sets a cookie of this name; choose another one');
+}
+
+export function claimWarnings(
+  { login, jwt_issuers: issuers, identity }: Config,
+  lines: Lines,
+): ConfigWarning[] {
+  const warnings: ConfigWarning[] = [];
+  const warn = (at: string, message: string | undefined) => {
+    if (message !== undefined) warnings.push({ line: lines[at] ?? null, message: `${at}: ${message}` });
+  };
+  login.oidc.forEach(({ login_claim: claim, roles }, i) => {
+    warn(`login.oidc.${i}.login_claim`, nestedWarning(claim));
+    warn(`login.oidc.${i}.roles.claim`, nestedWarning(roles.claim));
+  });
+  for (const [header, claim] of Object.entries(identity.claims))
+    warn(`identity.claims.${header}`, nestedWarning(claim));
+  issuers.forEach(({ subjects }, i) => {
+    subjects.forEach(({ claims }, j) => {
+      for (const [name, pattern] of Object.entries(claims)) {
+        const at = `jwt_issuers.${i}.subjects.${j}.claims.${name}`;
+        warn(at, nestedWarning(name));
+        if (/^\/?(?:scope|scp)$/.test(name)) warn(at, partWarning(pattern));
+      }
+    });
+  });
+  return warnings;
+}
+
+/** A name with a dot is often meant as a path; the names that providers make up are mostly URLs. */
+function nestedWarning(claim: string): string | undefined {
+  if (claim.startsWith('/') || !claim.includes('.') || URL.canParse(claim)) return undefined;
+  const pointer = `/${claim.replaceAll('.', '/')}`;
+  return `${claim} is the name of one claim, dots included; a nested claim is written ${pointer}`;
+}
+
+/** A pattern that cuts the name of a scope in two matches other scopes, too. */
+function partWarning(pattern: string): string | undefined {
+  if (!/^\*\w|\w\*$/.test(pattern)) return undefined;
+  const scope = pattern.replace('*', '');
+  return `${pattern} also matches other scopes, such as ${pattern.replace('*', 're')}; each scope is compared by itself, so write ${scope}`;
 }

@@ -2,59 +2,50 @@ import { dirname, isAbsolute, resolve } from 'node:path';
 import type { Lines } from '../policy/rules.js';
 import { type ListenerCertificate, readCertificate } from './certificate.js';
 import { crossCheck } from './cross-checks.js';
-import { ConfigError } from './fault.js';
+import { type Add, ConfigError, problemsOf, throwProblems } from './fault.js';
 import { type Config, configSchema } from './schema/config.js';
 import { checkSource } from './check-source.js';
 import { keysOf, replaceAt } from './schema-walk.js';
 import { type LoadedShadow, loadShadow } from './shadow.js';
 import { readSource, type Source } from './source.js';
 
-/**
- * A configuration that passed every check. It is plain data, so that processes can send it to each
- * other.
- */
+/** A configuration that passed every check, as plain data that processes can send to each other. */
 export interface LoadedConfig {
   readonly file: string;
   readonly config: Config;
-  /** Lines of its parts in the file. */
   readonly lines: Lines;
-  /** Text of the file where something was expanded, by path; it is shown instead of the value. */
+  /** Text of the file where something was expanded, by path; shown instead of the value. */
   readonly written: Readonly<Record<string, string>>;
-  /** TLS credentials of the public port; null without TLS, or when they were not loaded. */
   readonly certificate: ListenerCertificate | null;
-  /** The shadow policy; null without one, or when it was not loaded. */
   readonly shadow: LoadedShadow | null;
 }
 
 /** Reads and checks a configuration file. @throws ConfigError with every fault */
 export function loadConfig(file: string, env: NodeJS.ProcessEnv = process.env): LoadedConfig {
-  return load(file, env, () => ({ certificate: null, faults: [] }));
+  return load(file, env, () => null);
 }
 
 /**
- * Reads and checks a configuration file with its certificate and key, and with its shadow policy.
- *
- * Commands that only use the store do not load these: their user may not be allowed to read the
- * key, and a draft of a policy must not stop them.
- *
+ * Reads a configuration with its certificate, key and shadow policy. Commands that only use the store do not:
+ * their user may not be allowed to read the key.
  * @throws ConfigError with every fault
  */
 export function loadConfigToServe(file: string, env: NodeJS.ProcessEnv = process.env): LoadedConfig {
-  const loaded = load(file, env, (config, source) => readCertificate(config, source, Date.now()));
+  const loaded = load(file, env, ({ listen }, add) => readCertificate(listen, Date.now(), add));
   return { ...loaded, shadow: loadShadow(loaded, env) };
 }
 
 function load(
   file: string,
   env: NodeJS.ProcessEnv,
-  certificateOf: (config: Config, source: Source) => ReturnType<typeof readCertificate>,
+  certificateOf: (config: Config, add: Add) => ListenerCertificate | null,
 ): LoadedConfig {
-  const source = withoutShorthand(readSource(resolve(file), env));
+  const source = withoutShorthand(readSource(resolve(file), configSchema, env));
   const checked = withRoleOrder(checkSource(source, configSchema, ['upstream']), source);
   const config = withAbsolutePaths(checked, dirname(source.file));
-  const { certificate, faults } = certificateOf(config, source);
-  const all = [...crossCheck(config, source), ...faults];
-  if (all.length > 0) throw new ConfigError(all, filesNamedBy(config));
+  let certificate: ListenerCertificate | null = null;
+  const ofCertificate = problemsOf((add) => (certificate = certificateOf(config, add)));
+  throwProblems([...crossCheck(config, source), ...ofCertificate], source, filesNamedBy(config));
   return {
     file: source.file,
     config: deepFreeze(config),
@@ -65,10 +56,7 @@ function load(
   };
 }
 
-/**
- * Expands `upstream: URL` to `upstreams: { api: { url: URL } }`; faults still name what was
- * written.
- */
+/** Expands `upstream: URL` to `upstreams: { api: { url: URL } }`; faults still name what was written. */
 function withoutShorthand(source: Source): Source {
   const { value } = source;
   if (typeof value !== 'object' || value === null || Array.isArray(value) || !('upstream' in value))
@@ -93,7 +81,6 @@ function withoutShorthand(source: Source): Source {
   };
 }
 
-/** Replaces the key in a fault by that of the short form. */
 function asShorthand(message: string): string {
   return message.replace('upstreams.api.url:', 'upstream:').replace('; write url:', '; write upstream:');
 }
@@ -109,10 +96,8 @@ function withRoleOrder(config: Config, source: Source): Config {
   return { ...config, login: { ...config.login, oidc } };
 }
 
-/** The settings that name a file or a folder. */
 const PATHS = keysOf(configSchema).filter(({ facts }) => facts.path !== undefined);
 
-/** Returns the files that a configuration names for Latchkey to read. */
 function filesNamedBy(config: Config): string[] {
   const files: string[] = [];
   for (const { path, facts } of PATHS) {

@@ -6,11 +6,8 @@ import { createHash } from 'node:crypto';
 const MASK = '***';
 
 /**
- * Returns a configuration that is safe to show.
- *
- * It has no secrets, no user, password, query or fragment in a URL, and no path in the URL of a
- * webhook. Expanded values appear as they are written in the file, unless what is written beside
- * `${...}` may be such a part.
+ * Returns a configuration without secrets, user, password, query and fragment of URLs, and paths of webhooks.
+ * Expanded values appear as written, unless the text beside `${...}` may be such a part.
  */
 export function maskSecrets({ config, written }: Pick<LoadedConfig, 'config' | 'written'>): unknown {
   return masked(config, layersOf(configSchema), [], written);
@@ -25,7 +22,10 @@ function masked(
   const at = path.join('.');
   if (value !== null && isSecretAt(layers)) return MASK;
   const shown = typeof value === 'string' ? maskUrl(value, hasSecretPathAt(layers)) : value;
-  const text = written[at];
+  const text = written[at]?.replaceAll(
+    /(\$\{[^}:]*:-)([^}]*)/g,
+    (_, start: string, byDefault: string) => start + maskUrl(byDefault, hasSecretPathAt(layers)),
+  );
   if (text !== undefined) return shown === value || /^(?:\$\{[^}]*\})+$/.test(text) ? text : MASK;
   if (typeof shown === 'string') return shown;
   const maskedAt = (name: string, each: unknown) =>
@@ -48,12 +48,7 @@ function maskUrl(text: string, hasSecretPath: boolean): string {
   return url.href;
 }
 
-/**
- * Returns a short digest of a configuration, without its secrets.
- *
- * Sidecars with the same digest decide alike. The rules of a shadow policy are not included,
- * because they decide nothing.
- */
+/** Returns a digest of a configuration without its secrets; sidecars with the same one decide alike. */
 export function configHash(loaded: Pick<LoadedConfig, 'config' | 'written'>): string {
   return createHash('sha256')
     .update(JSON.stringify(maskSecrets(loaded)))

@@ -3,19 +3,13 @@ import type { Policy } from '../policy/decide.js';
 import { covers } from '../policy/patterns.js';
 import type { Route } from '../policy/route.js';
 import type { Lines } from '../policy/rules.js';
-import type { Add, ConfigWarning } from './fault.js';
-import { isSlip, nearest, suggestion } from './nearest.js';
+import { type Add, type ConfigWarning, isSlip, nearest, suggestion } from './fault.js';
 import { compilePolicy } from './policy.js';
 import type { Config } from './schema/config.js';
 import type { Path } from './positions.js';
 import type { Source } from './source.js';
 
-/**
- * Checks the policy tables against the routes.
- *
- * Reports actions that nobody may perform, and patterns that miss an action by a letter or two. A
- * `deny` that covers nothing would let everyone through.
- */
+/** Reports actions that nobody may perform, and patterns that miss an action by a letter or two. */
 export function checkPolicy(
   config: Config,
   { lines, written }: Pick<Source, 'lines' | 'written'>,
@@ -42,7 +36,6 @@ function defaultActions({ default_route: { action } }: Config): string[] {
   return action.includes(':') ? [action] : [`${action}:read`, `${action}:write`];
 }
 
-/** Returns the actions that a route's methods can require. */
 function actionsOf({ readAction, writeAction, methods }: Route): string[] {
   if (readAction === null || writeAction === null) return [];
   const accepted = methods ?? METHODS;
@@ -91,12 +84,7 @@ function checkPatterns(
   }
 }
 
-/**
- * Returns warnings for patterns that cover no action of any route.
- *
- * They are not faults, because several configurations may share the tables. But a `deny` that
- * covers nothing denies nothing.
- */
+/** Returns warnings for patterns that cover no action; several configurations may share the tables. */
 export function patternWarnings(
   config: Config,
   { lines, written }: Pick<Source, 'lines' | 'written'>,
@@ -126,10 +114,7 @@ function isHidden(written: Source['written']): boolean {
   return Object.keys(written).some((at) => /^(policy|routes|default_route)\b/.test(at));
 }
 
-/**
- * Returns the patterns written in the file, each with its path. Built-in patterns may name actions
- * that the routes lack.
- */
+/** Returns the patterns written in the file; built-in ones may name actions that the routes lack. */
 function patternsOf({ policy }: Config, lines: Lines): (readonly [pattern: string, at: Path])[] {
   const { roles, scopes, service_limited: limited } = policy;
   const lists: [readonly string[], Path][] = [[limited.deny, ['policy', 'service_limited', 'deny']]];
@@ -141,12 +126,7 @@ function patternsOf({ policy }: Config, lines: Lines): (readonly [pattern: strin
     .filter(([, at]) => Object.hasOwn(lines, at.join('.')));
 }
 
-/**
- * Returns the likely intention behind a pattern that covers no action.
- *
- * A pattern that resembles no known action is left alone: it may be meant for another configuration
- * that shares the tables.
- */
+/** A pattern that resembles no action is left alone: it may be meant for another configuration. */
 function nearestPattern(pattern: string, actions: readonly string[]): string | undefined {
   const [resource = '', verb = ''] = pattern.split(':');
   if (pattern === '*') return undefined;

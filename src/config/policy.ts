@@ -8,16 +8,12 @@ import { type PageSite, Sites } from '../policy/sites.js';
 import { defaultUpstream, endpointSettings, namedHosts } from './derived.js';
 import type { Config } from './schema/config.js';
 
-/** The parts of a configuration that decide requests, compiled. */
 export interface CompiledPolicy {
   readonly sites: Sites;
   readonly policy: Policy;
 }
 
-/**
- * Compiles the routes, including those of built-in endpoints, and the policy tables, each with its
- * line in the file.
- */
+/** Compiles the routes, with those of built-in endpoints, and the policy tables. */
 export function compilePolicy(config: Config, lines: Lines): CompiledPolicy {
   const { on_unauthenticated: byDefault } = config;
   const { cors = config.cors, on_unauthenticated = byDefault } = config.default_route;
@@ -40,16 +36,22 @@ export function compilePolicy(config: Config, lines: Lines): CompiledPolicy {
   const endpoints = endpointSettings(config);
   const { ui, hosts } = config.interface;
   const builtIn = builtInOf(config, endpoints);
-  const others = new Router(routesOf(routes, null), fallback, hosts === null ? builtIn : []);
+  // A probe names no host, or an address.
+  const everywhere = builtIn.filter(({ endpoint }) => endpoint?.name === 'show_readiness');
+  const others = new Router(routesOf(routes, null), fallback, hosts === null ? builtIn : everywhere);
   const named = new Map<string, Router>();
   for (const host of namedHosts(config)) {
     const isServed = hosts === null || hosts.some((each) => each.toLowerCase() === host);
     const beneath = [...named].findLast(([other]) => isBelow(host, other))?.[1] ?? others;
-    named.set(host, new Router(routesOf(routes, host), fallback, isServed ? builtIn : [], beneath));
+    named.set(host, new Router(routesOf(routes, host), fallback, isServed ? builtIn : everywhere, beneath));
   }
   const sites = [...named].map(([host, router]) => ({ host, router }));
+  const { public_url: publicUrl } = config.login;
+  const ownOrigins = publicUrl === null ? [] : [publicUrl];
+  ownOrigins.push(...config.listen.public_origins);
+  const pagePath = ui.enabled ? ui.path : null;
   return {
-    sites: new Sites(others, pageSite(config, endpoints), ui.enabled ? ui.path : null, sites),
+    sites: new Sites(others, pageSite(config, endpoints), pagePath, sites, ownOrigins),
     policy: new Policy(config.policy, lines),
   };
 }
@@ -63,7 +65,6 @@ function isBelow(host: string, pattern: string): boolean {
   return pattern.startsWith('*') && host.endsWith(pattern.slice(1)) && host !== pattern;
 }
 
-/** Returns the web page and the endpoints that it needs, if it has a host of its own. */
 function pageSite(config: Config, endpoints: EndpointSettings): PageSite | null {
   const { cors, interface: { ui } } = config; // prettier-ignore
   if (!ui.enabled || ui.host === null) return null;

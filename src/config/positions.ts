@@ -3,7 +3,6 @@ import { type Document, isMap, isPair, isScalar, type LineCounter, type Node } f
 /** A path in the tree of a file: keys and indexes from its root. */
 export type Path = readonly PropertyKey[];
 
-/** Returns the offset of a path, or of its nearest existing ancestor. */
 export function offsetOf(document: Document, path: Path, place: 'key' | 'value'): number {
   let node: unknown = document.contents;
   let offset = startOf(node);
@@ -39,7 +38,6 @@ export function linesOf(document: Document, counter: LineCounter): Record<string
   return lines;
 }
 
-/** Returns the offset at which a node begins. */
 function startOf(node: unknown): number {
   return (node as Node | null | undefined)?.range?.[0] ?? 0;
 }

@@ -2,12 +2,10 @@ import type { LoadedConfig } from './load.js';
 import { keysOf, replaceAt } from './schema-walk.js';
 import { configSchema } from './schema/config.js';
 
-/** The settings that a reload leaves unchanged, with everything below them. */
 const RESTART_KEYS = keysOf(configSchema)
   .filter(({ facts }) => facts.restart !== undefined)
   .map(({ path, facts }) => ({ path, name: path.join('.'), restart: facts.restart }));
 
-/** Returns the names of changed settings that take effect only after a restart. */
 export function needsRestart({ config: next }: LoadedConfig, { config: before }: LoadedConfig): string[] {
   const shown = RESTART_KEYS.filter(({ path, restart }) => {
     const [a, b] = [valueAt(next, path), valueAt(before, path)];
@@ -16,11 +14,7 @@ export function needsRestart({ config: next }: LoadedConfig, { config: before }:
   return shown.map(({ name }) => name);
 }
 
-/**
- * Returns a new configuration in which settings that need a restart keep their old values.
- *
- * @param changed the result of {@link needsRestart} for the two
- */
+/** @param changed the result of {@link needsRestart} for the two */
 export function keepUntilRestart(
   next: LoadedConfig,
   before: LoadedConfig,
@@ -44,7 +38,6 @@ export function keepUntilRestart(
   };
 }
 
-/** Whether a path is a key or below it. */
 function isWithin(at: string, name: string): boolean {
   return at === name || at.startsWith(`${name}.`);
 }

@@ -1,27 +1,20 @@
 import { expectsNoBody, METHODS } from '../domain/methods.js';
 import { inNormalForm, lookalikes } from '../util/lookalikes.js';
 import { decodeAscii } from '../domain/path.js';
-import type { RouteDefinition } from '../policy/route.js';
-import { pathKey, withImpliedHead } from '../policy/routes.js';
+import type { Route, RouteDefinition } from '../policy/route.js';
+import { isEquivalent, pathKey } from '../policy/routes.js';
 import type { Addressed } from '../policy/sites.js';
-import type { Add } from './fault.js';
-import { suggestion } from './nearest.js';
+import { type Add, suggestion } from './fault.js';
 import { compilePolicy } from './policy.js';
 import type { Config } from './schema/config.js';
 import { fieldName } from './schema/units.js';
-import { isNotForwarded } from './taken-names.js';
+import { isNotForwarded } from './header-checks.js';
 import type { Source } from './source.js';
 
-/**
- * Characters allowed unescaped in a path segment (RFC 3986 3.3), and escapes. `;` and `%2F` never
- * match.
- */
+/** Characters allowed in a path segment (RFC 3986 3.3), and escapes; `;` and `%2F` never match. */
 const SEGMENT = /^(?:[A-Za-z0-9._~!$&'()+,=:@-]|%(?!2[Ff])[0-9A-Fa-f]{2})+$/;
 
-/**
- * A parameter name that all parsers read alike: it needs no escape, and PHP does not make an array
- * of it.
- */
+/** A parameter name that all parsers read alike: without escapes, and no array to PHP. */
 const PARAMETER = /^[._~-]*[A-Za-z0-9][A-Za-z0-9._~-]*$/;
 
 const PLACEHOLDER = '~any~';
@@ -31,9 +24,11 @@ export function checkRoutes(config: Config, { written }: Pick<Source, 'written'>
   let sound = true;
   const shown = config.routes.map(({ path }, i) => written[`routes.${i}.path`] ?? path);
   config.routes.forEach((route, i) => {
-    for (const [key, message] of faultsOf(route, config, shown[i] !== route.path)) {
+    for (const { key, message, hint = '' } of faultsOf(route, config)) {
       sound = false;
-      add(key === null ? ['routes', i] : ['routes', i, key], message);
+      // A hint shows parts of the path.
+      const text = shown[i] === route.path ? message + hint : message;
+      add(key === null ? ['routes', i] : ['routes', i, key], text);
     }
   });
   if (!sound || hasDuplicates(config, shown, add)) return false;
@@ -42,45 +37,42 @@ export function checkRoutes(config: Config, { written }: Pick<Source, 'written'>
   return true;
 }
 
-type Key = 'path' | 'service' | 'refuse_if_active_tokens' | 'strip_prefix' | 'body_on_read' | null;
+interface RouteFault {
+  readonly key: keyof RouteDefinition | null;
+  readonly message: string;
+  readonly hint?: string;
+}
 
-/**
- * Returns the faults of a route by itself.
- *
- * @param hidden whether its path was expanded; no part of it is shown then, otherwise faults say
- *   what to write
- */
-function faultsOf(route: RouteDefinition, config: Config, hidden: boolean): [Key, string][] {
-  const faults: [Key, string][] = [];
+type PartFault = Omit<RouteFault, 'key'>;
+
+function faultsOf(route: RouteDefinition, config: Config): RouteFault[] {
+  const faults: RouteFault[] = [];
+  const add = (key: RouteFault['key'], fault: PartFault | string | undefined) => {
+    if (fault !== undefined)
+      faults.push({ key, ...(typeof fault === 'string' ? { message: fault } : fault) });
+  };
   const segments = route.path.slice(1).split('/');
   const parameters = segments.filter((s) => s.startsWith(':')).map((s) => s.slice(1));
-  const fault = segmentFault(route.path, segments, hidden) ?? parameterFault(parameters);
-  if (fault !== undefined) faults.push(['path', fault]);
-  if ((route.auth ?? 'required') === 'required' && route.action == null) {
-    faults.push([null, 'expected an action, or auth: none or auth: deny']);
-  }
+  add('path', segmentFault(route.path, segments) ?? parameterFault(parameters));
+  if ((route.auth ?? 'required') === 'required' && route.action == null)
+    add(null, 'expected an action, or auth: none or auth: deny');
   if (route.body_on_read === 'allow' && route.methods?.some(expectsNoBody) === false)
-    faults.push(['body_on_read', 'the route has neither GET nor HEAD; remove body_on_read']);
-  const unstrippable = prefixFault(route.path, route.strip_prefix);
-  if (unstrippable !== undefined) faults.push(['strip_prefix', unstrippable]);
+    add('body_on_read', 'the route has neither GET nor HEAD; remove body_on_read');
+  add('strip_prefix', prefixFault(route.path, route.strip_prefix));
   for (const key of ['service', 'refuse_if_active_tokens'] as const) {
     const name = route[key];
     if (name == null || parameters.includes(name)) continue;
-    if (key === 'service' && /^(?:header|query):/.test(name)) {
-      const unreadable = serviceFault(name, config);
-      if (unreadable !== undefined) faults.push([key, unreadable]);
-      continue;
+    if (key === 'service' && /^(?:header|query):/.test(name)) add(key, serviceFault(name, config));
+    else {
+      const message = 'the path has no parameter of this name';
+      add(key, { message, hint: suggestion(name, parameters) || '; add it to the path' });
     }
-    const hint = (hidden ? '' : suggestion(name, parameters)) || '; add it to the path';
-    faults.push([key, `the path has no parameter of this name${hint}`]);
   }
   return faults;
 }
 
-/** The upstream must receive the service that was authorized. */
 function serviceFault(source: string, config: Config): string | undefined {
-  const colon = source.indexOf(':');
-  const name = source.slice(colon + 1);
+  const name = source.slice(source.indexOf(':') + 1);
   if (source.startsWith('query:'))
     return PARAMETER.test(name)
       ? undefined
@@ -92,29 +84,31 @@ function serviceFault(source: string, config: Config): string | undefined {
     : undefined;
 }
 
-function segmentFault(path: string, segments: readonly string[], hidden: boolean): string | undefined {
+function segmentFault(path: string, segments: readonly string[]): PartFault | string | undefined {
   if (path === '/') return undefined;
-  const bad = segments.find((s) => (s.includes('*') && s !== '*') || s === ':' || s.slice(1).includes(':'));
-  if (bad !== undefined) return '":name" and "*" must be whole segments';
-  if (segments.includes('')) {
-    const normalized = `/${segments.filter((s) => s !== '').join('/')}`;
-    return `no request can have this path: empty segments and a trailing "/" are never matched${hidden ? '' : `; write ${normalized}`}`;
-  }
+  if (segments.some((s) => (s.includes('*') && s !== '*') || s === ':' || s.slice(1).includes(':')))
+    return '":name" and "*" must be whole segments';
+  if (segments.includes(''))
+    return {
+      message: 'no request can have this path: empty segments and a trailing "/" are never matched',
+      hint: `; write /${segments.filter((s) => s !== '').join('/')}`,
+    };
   if (segments.some((s) => s === '.' || s === '..'))
     return 'no request can have this path: "." and ".." segments are refused';
   const odd = segments.find((s) => s !== '*' && !s.startsWith(':') && !SEGMENT.test(s));
   if (odd !== undefined) {
-    const named = hidden ? null : /^(?:\{(?=.*\}$)|<(?=.*>$)|\$(?=\w+$))(\w+)/.exec(odd);
-    if (named !== null)
-      return `no request can have this path: write the parameter as ":${named[1]}", not "${odd}"`;
-    return 'no request can have this path: it has a character that must be percent-encoded';
+    const [, name] = /^[{<$](\w+)[}>]?$/.exec(odd) ?? [];
+    return {
+      message: 'no request can have this path: it has a character that must be percent-encoded',
+      ...(name === undefined ? {} : { hint: `; write the parameter as ":${name}", not "${odd}"` }),
+    };
   }
   const literal = decodeAscii(path);
   const others = lookalikes(literal);
   if (typeof others === 'string') return `no request can have this path: ${others}`;
   const normal = inNormalForm(literal);
   if (normal === literal) return undefined;
-  return `is not in Unicode normalization form KC${hidden ? '' : `; write ${normal}`}`;
+  return { message: 'is not in Unicode normalization form KC', hint: `; write ${normal}` };
 }
 
 /** A stripped prefix must consist of fixed segments that every path of the route begins with. */
@@ -155,10 +149,7 @@ function hasDuplicates(config: Config, shown: readonly string[], add: Add): bool
   return some;
 }
 
-/**
- * A route that loses every request to other routes is a mistake: its action would never be
- * required.
- */
+/** A route that loses every request to others is a mistake: its action would never be required. */
 function checkReachable(config: Config, shown: readonly string[], add: Add): void {
   const { sites } = compilePolicy(config, {});
   config.routes.forEach((route, i) => {
@@ -175,35 +166,40 @@ function checkReachable(config: Config, shown: readonly string[], add: Add): voi
   });
 }
 
-/**
- * Two paths that match one request, neither of which is more specific, must not lead to different
- * decisions.
- */
+/** Paths that match one request, neither more specific, must not lead to different decisions. */
 function checkAmbiguous(config: Config, shown: readonly string[], add: Add): void {
-  const routes: readonly RouteDefinition[] = withImpliedHead(config.routes);
-  const shapes = routes.map((route) => shapeOf(route.path));
-  routes.forEach((route, i) => {
-    for (let j = 0; j < i; j++) {
-      const other = routes[j] as RouteDefinition;
-      const common = crossing(shapes[i] as string[], shapes[j] as string[]);
-      if (common === undefined || hostOf(route) !== hostOf(other) || isEquivalent(route, other)) continue;
-      const shared = (route.methods ?? METHODS).filter((m) => (other.methods ?? METHODS).includes(m));
-      const open = shared.filter((method) => !isGiven(routes, route.host, common, method));
-      if (open.length === 0) continue;
-      const hidden = [i, j].some((each) => shown[each] !== routes[each]?.path);
-      const path = hidden ? 'one path' : `/${common.join('/')}`;
-      add(
-        ['routes', i, 'path'],
-        `${shown[i]} and ${shown[j]} (routes.${j}) both match ${path} and neither is more specific; add a route for ${hidden ? 'it' : path}`,
-      );
+  const routes = config.routes.map((route, i) => ({ route, shape: shapeOf(route.path), i }));
+  const compiled = new Map(compilePolicy(config, {}).sites.routes.map((each) => [each.position?.path, each]));
+  for (const { shape, i } of routes) {
+    for (const other of routes.slice(0, i)) {
+      const common = crossing(shape, other.shape);
+      const [a, b] = [compiled.get(`routes.${i}`), compiled.get(`routes.${other.i}`)];
+      if (common === undefined || a === undefined || b === undefined || a.host !== b.host) continue;
+      const path = `/${common.join('/')}`;
+      if (isEquivalent({ route: a, path }, { route: b, path }) && hasSameLimits(a, b)) continue;
+      const shared = (a.methods ?? METHODS).filter((method) => (b.methods ?? METHODS).includes(method));
+      if (shared.every((method) => isGiven(compiled.values(), a.host, path, method))) continue;
+      const hidden = [i, other.i].some((each) => shown[each] !== config.routes[each]?.path);
+      const message = `${shown[i]} and ${shown[other.i]} (routes.${other.i}) both match ${hidden ? 'one path' : path} and neither is more specific; add a route for ${hidden ? 'it' : path}`;
+      add(['routes', i, 'path'], message);
     }
-  });
+  }
 }
 
-/**
- * Returns the segments of a path, with all parameters alike: the names of parameters do not
- * distinguish paths.
- */
+function hasSameLimits({ limits: a }: Route, { limits: b }: Route): boolean {
+  return (
+    a?.responseTimeout === b?.responseTimeout &&
+    a?.idleTimeout === b?.idleTimeout &&
+    a?.maxBody === b?.maxBody
+  );
+}
+
+function isGiven(routes: Iterable<Route>, host: string | null, path: string, method: string): boolean {
+  const wanted = pathKey({ path, host });
+  return [...routes].some((route) => pathKey(route) === wanted && (route.methods?.includes(method) ?? true));
+}
+
+/** Returns the segments of a path, with all parameters alike. */
 function shapeOf(path: string): string[] {
   return path
     .slice(1)
@@ -211,10 +207,7 @@ function shapeOf(path: string): string[] {
     .map((segment) => (segment.startsWith(':') ? ':' : segment));
 }
 
-/**
- * Returns the path that two shapes share when each is more specific somewhere; undefined when one
- * includes the other, or they share none.
- */
+/** Returns the path that two shapes share when each is more specific somewhere. */
 function crossing(a: readonly string[], b: readonly string[]): string[] | undefined {
   const common: string[] = [];
   let [aNarrower, bNarrower] = [false, false];
@@ -239,40 +232,6 @@ function crossing(a: readonly string[], b: readonly string[]): string[] | undefi
   return aNarrower && bNarrower ? common.map((s) => (s === ':' ? ':name' : s)) : undefined;
 }
 
-function hostOf({ host }: RouteDefinition): string | undefined {
-  return host?.toLowerCase();
-}
-
-function isGiven(
-  routes: readonly RouteDefinition[],
-  host: string | undefined,
-  common: readonly string[],
-  method: string,
-): boolean {
-  const wanted = pathKey({ path: `/${common.join('/')}`, host });
-  return routes.some((route) => pathKey(route) === wanted && (route.methods?.includes(method) ?? true));
-}
-
-function isEquivalent(a: RouteDefinition, b: RouteDefinition): boolean {
-  return (
-    a.action === b.action &&
-    a.auth === b.auth &&
-    a.upstream === b.upstream &&
-    a.strip_prefix === b.strip_prefix &&
-    a.response_timeout === b.response_timeout &&
-    a.idle_timeout === b.idle_timeout &&
-    a.max_body === b.max_body &&
-    a.body_on_read === b.body_on_read &&
-    (a.service_worker ?? 'refuse') === (b.service_worker ?? 'refuse') &&
-    JSON.stringify(a.cors) === JSON.stringify(b.cors) &&
-    a.service == null &&
-    b.service == null &&
-    a.refuse_if_active_tokens == null &&
-    b.refuse_if_active_tokens == null
-  );
-}
-
-/** Returns a request for a path on a host of a route that no other route names. */
 export function sampleRequest(
   { host = PLACEHOLDER }: RouteDefinition,
   method: string,
@@ -281,12 +240,7 @@ export function sampleRequest(
   return { client: { host: host.replace('*', PLACEHOLDER) }, method, path, readings: null };
 }
 
-/**
- * Returns decoded paths that match a route. Their placeholder is unlikely to be a fixed segment of
- * another route.
- *
- * A `*` stands for no segment, for one, and so on: other routes may match some of these paths.
- */
+/** Returns decoded paths that match a route, some of which other routes may match. */
 export function samplePaths(path: string, { routes }: Pick<Config, 'routes'>): string[] {
   const isOpen = path.endsWith('/*');
   const fixed = isOpen ? path.slice(0, -1) : path;

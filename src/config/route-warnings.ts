@@ -12,15 +12,12 @@ import { samplePaths, sampleRequest } from './route-checks.js';
 import { patternWarnings } from './policy-checks.js';
 import { withShadow } from './shadow.js';
 
-/** Returns the warnings about routes, each at its line. */
 export function routeWarnings(loaded: Pick<LoadedConfig, 'config' | 'lines' | 'written'>): ConfigWarning[] {
   return [...headWarnings(loaded), ...openWarnings(loaded), ...baseWarnings(loaded)];
 }
 
-/** Keys of a route that only requests with a credential are checked against. */
 const CHECKED_KEYS = ['action', 'service', 'refuse_if_active_tokens'] as const;
 
-/** Returns warnings for keys that look like a check, on routes that check nothing. */
 function openWarnings({ config, lines }: Pick<LoadedConfig, 'config' | 'lines'>): ConfigWarning[] {
   return config.routes.flatMap((route, i) => {
     if (route.auth !== 'none') return [];
@@ -32,10 +29,7 @@ function openWarnings({ config, lines }: Pick<LoadedConfig, 'config' | 'lines'>)
 }
 
 /**
- * Returns warnings for routes that take HEAD only because they name GET, where another rule would
- * decide HEAD differently.
- *
- * A route that names HEAD is never among them.
+ * Warns of routes that take HEAD only because they name GET, where another rule would decide it differently.
  */
 function headWarnings({ config, lines }: Pick<LoadedConfig, 'config' | 'lines'>): ConfigWarning[] {
   const { sites } = compilePolicy(config, lines);
@@ -67,10 +61,7 @@ function withoutGet<T extends RouteDefinition>(route: T): T {
     : route;
 }
 
-/**
- * Returns warnings for routes like `/x/*` where `/x` has no route and a weaker rule: Hono and Express's
- * `app.use` serve both with one handler.
- */
+/** Warns of `/x/*` where `/x` has a weaker rule: Hono and Express's `app.use` serve both alike. */
 function baseWarnings({ config, lines, written }: Parameters<typeof routeWarnings>[0]): ConfigWarning[] {
   const { sites } = compilePolicy(config, lines);
   return config.routes.flatMap((route, i): ConfigWarning[] => {

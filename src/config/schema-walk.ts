@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import type { Path } from './positions.js';
-import type { Facts } from './schema/facts.js';
+import type { Facts } from './schema/units.js';
 
 interface Definition {
   readonly shape?: Readonly<Record<string, unknown>>;
@@ -20,7 +20,6 @@ export interface SchemaKey {
   readonly facts: Facts;
 }
 
-/** Returns every key of a schema, each after its parent. */
 export function keysOf(schema: z.ZodType): SchemaKey[] {
   const visit = (layers: SchemaLayers, path: readonly string[]): SchemaKey[] =>
     layers.flatMap((layer) => {
@@ -34,22 +33,24 @@ export function keysOf(schema: z.ZodType): SchemaKey[] {
   return visit(layersOf(schema), []);
 }
 
-/** Returns the names of all keys that hold secrets, at any depth. */
 export function secretKeys(schema: z.ZodType): string[] {
   const secret = keysOf(schema).filter(({ facts }) => facts.secret === true);
   return [...new Set(secret.map(({ path }) => path.at(-1) ?? ''))];
 }
 
-/** Returns the keys that a schema knows at a path. */
 export function knownKeys(schema: z.ZodType, path: Path): string[] {
   return path
     .reduce(below, layersOf(schema))
     .flatMap((layer) => Object.keys(definitionOf(layer).shape ?? {}));
 }
 
-/** Returns the example of the schema for a path, if it has one. */
 export function exampleAt(schema: z.ZodType, path: Path): string | undefined {
   return factsOf(path.reduce(below, layersOf(schema))).example;
+}
+
+/** Whether the schema has a list at a path, at least as an alternative. */
+export function holdsList(schema: z.ZodType, path: Path): boolean {
+  return path.reduce(below, layersOf(schema)).some((layer) => definitionOf(layer).element !== undefined);
 }
 
 /** Whether the schema marks the value at a path, or one that contains it, as a secret. */
@@ -68,11 +69,7 @@ export function hasSecretPathAt(layers: SchemaLayers): boolean {
   return factsOf(layers).secret === 'path';
 }
 
-/**
- * Returns a copy of a value in which the part at a path is replaced, if there is one.
- *
- * @param path as in {@link SchemaKey}
- */
+/** Returns a copy of a value with the part at a path, as in {@link SchemaKey}, replaced. */
 export function replaceAt<T>(value: T, path: readonly string[], replace: (part: unknown) => unknown): T {
   const [step, ...rest] = path;
   if (step === undefined) return replace(value) as T;
@@ -91,7 +88,6 @@ function factsOf(layers: SchemaLayers): Facts {
   return Object.assign({}, ...layers.map((layer) => z.globalRegistry.get(layer))) as Facts;
 }
 
-/** Returns the schemas one step below a path. */
 export function below(layers: SchemaLayers, step: PropertyKey): SchemaLayers {
   return layers.flatMap((layer) => {
     const { shape, valueType, element } = definitionOf(layer);
@@ -100,10 +96,7 @@ export function below(layers: SchemaLayers, step: PropertyKey): SchemaLayers {
   });
 }
 
-/**
- * Returns a schema with the schemas that its defaults and transformations wrap, and its
- * alternatives.
- */
+/** Returns a schema, those that its defaults and transformations wrap, and its alternatives. */
 export function layersOf(schema: unknown): SchemaLayers {
   if (schema === undefined) return [];
   const { innerType, in: input, options = [] } = definitionOf(schema);

@@ -2,42 +2,35 @@ import { existsSync } from 'node:fs';
 import type { Lines } from '../policy/rules.js';
 import { checkSource } from './check-source.js';
 import { crossCheck } from './cross-checks.js';
-import { ConfigError, type Fault } from './fault.js';
-import { NO_FILE } from './pem.js';
+import { ConfigError, type Problem, throwProblems } from './fault.js';
+import { NO_FILE } from './certificate.js';
 import type { Config } from './schema/config.js';
-import { shadowSchema } from './schema/shadow-file.js';
+import { shadowSchema } from './schema/policy.js';
 import { readSource, type Source } from './source.js';
 
-/** The sections that the file contains; the others are those of the configuration. */
-type Sections = Partial<Pick<Config, 'policy' | 'routes' | 'default_route'>>;
+export type Sections = Partial<Pick<Config, 'policy' | 'routes' | 'default_route'>>;
 
 /** The rules of `policy_shadow`, as plain data, so that processes can send them to each other. */
 export interface LoadedShadow {
   readonly file: string;
   readonly sections: Sections;
   readonly lines: Lines;
-  /** Text of the file where something was expanded. */
   readonly written: Readonly<Record<string, string>>;
   /** Faults outside these sections that would prevent a promotion into the configuration. */
   readonly obstacles: readonly string[];
 }
 
-/** A configuration and the positions of its parts. */
 export interface Rules {
   readonly config: Config;
   readonly lines: Lines;
   readonly written: Readonly<Record<string, string>>;
 }
 
-/**
- * Returns the configuration with the sections of its shadow policy in place of its own; null
- * without one.
- */
+/** Returns the configuration with the sections of its shadow policy in place of its own; null without one. */
 export function withShadow(loaded: Rules & { readonly shadow: LoadedShadow | null }): Rules | null {
   return loaded.shadow === null ? null : promoted(loaded, loaded.shadow);
 }
 
-/** Returns rules in which the sections of another file replace their own. */
 export function promoted(
   { config, lines, written }: Rules,
   shadow: Pick<LoadedShadow, 'sections' | 'lines' | 'written'>,
@@ -50,11 +43,7 @@ export function promoted(
   };
 }
 
-/**
- * Reads and checks the shadow policy of a checked configuration; null without one.
- *
- * @throws ConfigError with every fault
- */
+/** Reads and checks the shadow policy, if there is one. @throws ConfigError with every fault */
 export function loadShadow(
   loaded: Rules & { readonly file: string },
   env: NodeJS.ProcessEnv,
@@ -68,33 +57,19 @@ export function loadShadow(
       [file],
     );
   }
-  const source = readSource(file, env);
-  const sections = checkSource(source, shadowSchema) as Sections;
+  const source = readSource(file, shadowSchema, env);
+  const sections = checkSections(source);
   const { lines, written } = source;
-  const { faults, obstacles } = check(promoted(loaded, { sections, lines, written }), sections, source);
-  if (faults.length > 0) throw new ConfigError(faults);
+  const rules = promoted(loaded, { sections, lines, written });
+  const problems = crossCheck(rules.config, rules);
+  const isOwn = ({ path }: Problem) => Object.hasOwn(sections, path[0] ?? '');
+  throwProblems(problems.filter(isOwn), source);
+  const obstacles = problems.filter((each) => !isOwn(each)).map(({ message }) => message);
   return { file, sections, lines, written, obstacles };
 }
 
-/**
- * Checks the configuration that results from a promotion. Faults of sections that the file lacks
- * are obstacles.
- */
-function check(
-  { config, lines, written }: Rules,
-  sections: Sections,
-  source: Source,
-): { faults: Fault[]; obstacles: string[] } {
-  const obstacles: string[] = [];
-  const faults: Fault[] = [];
-  const fault: Source['fault'] = (path, message, at) => {
-    const found = source.fault(path, message, at);
-    if (Object.hasOwn(sections, path[0] ?? '')) faults.push(found);
-    else obstacles.push(message);
-    return found;
-  };
-  crossCheck(config, { file: source.file, value: source.value, lines, written, fault });
-  return { faults, obstacles };
+export function checkSections(source: Source): Sections {
+  return checkSource(source, shadowSchema) as Sections;
 }
 
 /** Returns the entries outside the sections that another file contains. */

@@ -6,14 +6,18 @@ import {
   isScalar,
   isSeq,
   LineCounter,
+  type Node,
   parseDocument,
   Scalar,
   visit,
+  type YAMLSeq,
 } from 'yaml';
+import type { z } from 'zod';
 import { describeSystemError } from '../util/system-error.js';
 import { readRegularFile } from '../files/regular-file.js';
 import { ConfigError, type Fault } from './fault.js';
 import { linesOf, offsetOf, type Path } from './positions.js';
+import { holdsList } from './schema-walk.js';
 import { characterFault, describeYamlError, MERGED, OLD_YAML, STAR, TAGGED } from './yaml-faults.js';
 
 /** A parsed YAML file: its plain value, and the positions of its parts. */
@@ -36,13 +40,18 @@ export interface ExpansionRule {
 
 /**
  * Reads a YAML file with the positions of its parts, and expands `${NAME}` and `${file:PATH}` in
- * its strings.
+ * its strings. One alone, where the schema has a list, becomes a list.
  *
  * @param rule where they are expanded; everywhere when absent
  * @throws ConfigError with every fault of the YAML itself: syntax, duplicate keys, aliases, unset
  *   variables
  */
-export function readSource(file: string, env: NodeJS.ProcessEnv, rule?: ExpansionRule): Source {
+export function readSource(
+  file: string,
+  schema: z.ZodType,
+  env: NodeJS.ProcessEnv,
+  rule?: ExpansionRule,
+): Source {
   const bytes = readBytes(file);
   const counter = new LineCounter();
   const document = parseDocument(bytes, {
@@ -58,12 +67,12 @@ export function readSource(file: string, env: NodeJS.ProcessEnv, rule?: Expansio
   const character = characterFault(bytes);
   const errors = [...document.errors, ...document.warnings];
   // The parser's errors would be about what follows from such a character.
-  const found = character ? [character] : errors.map((error) => describeYamlError(error, bytes));
+  const found = character ? [character] : errors.map((error) => describeYamlError(error, document));
   const faults = firstOfEachLine(found.map(({ at: offset, message }) => at(offset, message)));
   if (faults.length === 0) faults.push(...refuseUnsupported(document, bytes, at));
   const written: Record<string, string> = {};
   if (faults.length === 0)
-    faults.push(...expand(document, { folder: dirname(file), env, rule, at, written }));
+    faults.push(...expand(document, { folder: dirname(file), schema, env, rule, at, written }));
   if (faults.length > 0) throw new ConfigError(faults);
   return {
     file,
@@ -136,6 +145,7 @@ function refuseUnsupported(
 
 interface Expanding {
   readonly folder: string;
+  readonly schema: z.ZodType;
   readonly env: NodeJS.ProcessEnv;
   readonly rule: ExpansionRule | undefined;
   readonly at: (offset: number, message: string) => Fault;
@@ -143,8 +153,9 @@ interface Expanding {
   readonly written: Record<string, string>;
 }
 
-function expand(document: Document, { folder, env, rule, at, written }: Expanding): Fault[] {
+function expand(document: Document, { folder, schema, env, rule, at, written }: Expanding): Fault[] {
   const faults: Fault[] = [];
+  const lists: [path: string[], list: Node][] = [];
   visit(document, {
     Scalar: (key, node, ancestors) => {
       if (key === 'key' || typeof node.value !== 'string' || !node.value.includes('${')) return;
@@ -156,13 +167,28 @@ function expand(document: Document, { folder, env, rule, at, written }: Expandin
         const message = `"\${...}" is expanded in ${rule?.where} only; write "$\${...}" for the literal text`;
         faults.push(at(node.range?.[0] ?? 0, `${path.join('.')}: ${message}`));
       } else if ('fault' in expanded) faults.push(at(node.range?.[0] ?? 0, expanded.fault));
-      else {
+      else if (ALONE.test(before) && holdsList(schema, path)) {
+        const list = listOf(document, expanded.text, node);
+        lists.push([path, list]);
+        written[path.join('.')] = before;
+        for (const i of list.items.keys()) written[[...path, i].join('.')] = before;
+      } else {
         node.value = node.type === Scalar.PLAIN ? retype(expanded.text, before) : expanded.text;
         if (expanded.expands) written[path.join('.')] = before;
       }
     },
   });
+  // Not during the visit, which would expand what the items contain.
+  for (const [path, list] of lists) document.setIn(path, list);
   return faults;
+}
+
+/** Returns the values that commas separate, at the position of the text that they replace. */
+function listOf(document: Document, text: string, { range = null }: Scalar): YAMLSeq<Scalar> {
+  const values = text.split(',').flatMap((value) => value.trim() || []);
+  const list = document.createNode(values) as YAMLSeq<Scalar>;
+  for (const node of [list, ...list.items]) node.range = range;
+  return list;
 }
 
 /** Returns the path of a node. @param ancestors as `visit` passes them */
@@ -177,6 +203,8 @@ function pathOf(key: number | string | null, ancestors: readonly unknown[]): str
 }
 
 const UNCLOSED = 'this "${" is not closed; write ${NAME}, or "$${" for a literal "${"';
+/** One `${...}` and nothing else. */
+const ALONE = /^\$\{[^}]*\}$/;
 const NAME = /^[A-Za-z_][A-Za-z0-9_]*$/;
 
 type Expanded = { readonly expands: boolean } & ({ readonly text: string } | { readonly fault: string });
@@ -208,7 +236,7 @@ function expandText(text: string, folder: string, env: NodeJS.ProcessEnv, isAllo
  * Converts an unquoted `${PORT}` alone to a number or boolean, as if its value were in the file.
  */
 function retype(text: string, before: string): unknown {
-  if (!/^\$\{[^}]*\}$/.test(before)) return text;
+  if (!ALONE.test(before)) return text;
   if (/^-?\d{1,15}$/.test(text)) return Number(text);
   return text === 'true' ? true : text === 'false' ? false : text;
 }
@@ -216,13 +244,17 @@ function retype(text: string, before: string): unknown {
 /** The text that replaces `${...}`, or its fault. */
 type Replacement = { readonly value: string } | { readonly fault: string };
 
-function variable(name: string, env: NodeJS.ProcessEnv): Replacement {
+/** @param text `NAME`, or `NAME:-default` for a default if the variable is unset or empty */
+function variable(text: string, env: NodeJS.ProcessEnv): Replacement {
+  const end = text.indexOf(':-');
+  const name = end < 0 ? text : text.slice(0, end);
   const value = env[name];
-  if (value !== undefined) return { value };
+  if (value !== undefined && (value !== '' || end < 0)) return { value };
+  if (end >= 0 && NAME.test(name)) return { value: text.slice(end + 2) };
   return {
     fault: NAME.test(name)
       ? `the environment variable ${name} is not set`
-      : 'expected ${NAME} or ${file:PATH}; write "$${" for a literal "${"',
+      : 'expected ${NAME}, ${NAME:-default} or ${file:PATH}; write "$${" for a literal "${"',
   };
 }
 

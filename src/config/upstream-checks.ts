@@ -1,17 +1,15 @@
 import { isIP } from 'node:net';
 import type { Lines } from '../policy/rules.js';
-import type { Add, ConfigWarning } from './fault.js';
+import { type Add, type ConfigWarning, suggestion } from './fault.js';
 import { addressesOf } from './derived.js';
-import { suggestion } from './nearest.js';
 import { upstreamUrl } from '../domain/upstream-url.js';
 import { portOf } from '../util/addresses.js';
 import type { Path } from './positions.js';
 import type { Config } from './schema/config.js';
 import { EVERY_ADDRESS } from './schema/listen.js';
 import { isLoopback } from './schema/urls.js';
-import { tlsFileFaults } from './pem.js';
+import { tlsFileFaults } from './certificate.js';
 
-/** Checks each upstream, and the names by which routes refer to them. */
 export function checkUpstreams(config: Config, add: Add): void {
   const names = Object.keys(config.upstreams);
   if (names.length === 0) {
@@ -70,11 +68,7 @@ function checkUpstream(config: Config, name: string, add: Add): void {
   for (const [key, message] of tlsFileFaults(tls)) fault(['tls', key], message);
 }
 
-/**
- * Returns warnings for upstreams that may not work as written: with the address of the public port,
- * where requests would come back without their credential (it may be another machine's, where
- * `listen` is a default), and public sites, which serve a name of their own.
- */
+/** Warns of upstreams with the address of the public port, and of sites that serve a name of their own. */
 export function upstreamWarnings(config: Config, lines: Lines): ConfigWarning[] {
   return Object.entries(config.upstreams).flatMap(([name, upstream]) => {
     const line = lines[`upstreams.${name}`] ?? lines['upstream'] ?? null;

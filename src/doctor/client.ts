@@ -1,5 +1,7 @@
 import { once } from 'node:events';
+import { type ClientRequest, type IncomingMessage, request } from 'node:http';
 import { connect, isIP, type Socket } from 'node:net';
+import { Duplex } from 'node:stream';
 import {
   connect as connectTls,
   type ConnectionOptions,
@@ -8,30 +10,26 @@ import {
   type TLSSocket,
 } from 'node:tls';
 import type { EpochMs } from '../util/time.js';
+import { kindOfAddress } from '../net/pinned-lookup.js';
 import { bytesOfAddress, hostOf, portOf } from '../util/addresses.js';
 
-/** A header field, spelled as it is sent or was received. */
 export type Field = readonly [name: string, value: string];
 
 /** An HTTP/1.1 request. Only methods without side effects are available. */
 export interface Probe {
   readonly method?: 'GET' | 'OPTIONS';
   readonly target: string;
-  /** Value of `Host` instead of the URL's own. */
   readonly host?: string;
   readonly fields?: readonly Field[];
   /** Raw lines after the fields, without their line ends. */
   readonly lines?: readonly string[];
-  /** Bytes after the head. */
   readonly body?: string;
 }
 
-/** A response, or the lack of one. */
 export interface ProbeResponse {
   /** 0 without a response. */
   readonly status: number;
   readonly fields: readonly Field[];
-  /** At most {@link MAX_BODY} bytes, without the framing. */
   readonly body: string;
   /** Why there was no response: a Node.js error code, or `closed`. Empty otherwise. */
   readonly fault: string;
@@ -39,43 +37,34 @@ export interface ProbeResponse {
   readonly remote: string;
   readonly sentAt: EpochMs;
   readonly receivedAt: EpochMs;
-  /** Whether the server keeps the connection open afterwards. */
   readonly isKept: boolean;
 }
 
-/** Maximum size of the body that is read, in bytes. */
 const MAX_BODY = 256 * 1024;
+const MAX_HEAD = 64 * 1024;
 
-/** Returns the values of a field. @param name in lower case */
+/** @param name in lower case */
 export function valuesOf({ fields }: Pick<ProbeResponse, 'fields'>, name: string): string[] {
   return fields.filter(([field]) => field.toLowerCase() === name).map(([, value]) => value);
 }
 
-/** Timeout of a connection with its response, in milliseconds. */
 const PROBE_MS = 5_000;
 
-/** The server that requests are sent to. */
 export interface Destination {
   readonly host: string;
   readonly port: number;
   readonly isTls: boolean;
-  /** The value of `Host`. */
   readonly authority: string;
-  /** Timeout in milliseconds of a destination that may not exist. */
   readonly timeout?: number;
 }
 
-/**
- * Timeout in milliseconds of a guessed port: a firewall that drops packets must not use up the run.
- */
+/** Milliseconds: a firewall that drops packets must not use up the run. */
 const GUESS_MS = 1_500;
 
-/** Returns another port of the same host, without TLS, that may be open. */
 export function guessedPort(to: Destination, port: number): Destination {
   return { ...to, port, isTls: false, timeout: GUESS_MS };
 }
 
-/** Returns the destination of a URL. */
 export function destinationOf(url: URL): Destination {
   const host = hostOf(url);
   return { host, port: portOf(url), isTls: url.protocol === 'https:', authority: url.host };
@@ -84,7 +73,6 @@ export function destinationOf(url: URL): Destination {
 /** Allows old versions, so that a server that supports nothing newer can be reported. */
 const OLD_TLS: ConnectionOptions = { minVersion: 'TLSv1', ciphers: 'DEFAULT:@SECLEVEL=0' };
 
-/** Returns the options of a TLS connection that accepts any certificate and version. */
 function tlsOptions({ host, port }: Destination, more: ConnectionOptions = {}): ConnectionOptions {
   return {
     host,
@@ -99,24 +87,13 @@ function tlsOptions({ host, port }: Destination, more: ConnectionOptions = {}): 
 /** Created once: it costs as much as a handshake. */
 let shared: SecureContext | undefined;
 
-/** TLS sessions, whose resumption saves both sides most of the next handshake. */
-const sessions = new WeakMap<Destination, Buffer>();
-
-/** Opens a connection. The certificate is reported separately and not verified here. */
+/** The certificate is reported separately and not verified here. */
 export function open(to: Destination): Socket {
   if (!to.isTls) return connect({ host: to.host, port: to.port });
-  const session = sessions.get(to);
   const secureContext = (shared ??= createSecureContext(OLD_TLS));
-  const options = {
-    secureContext,
-    ALPNProtocols: ['http/1.1'],
-    ...(session === undefined ? {} : { session }),
-  };
-  const socket = connectTls(tlsOptions(to, options));
-  return socket.on('session', (made) => sessions.set(to, made));
+  return connectTls(tlsOptions(to, { secureContext, ALPNProtocols: ['http/1.1'] }));
 }
 
-/** Opens a TLS connection, passes it to `use`, and closes it. @throws Error of the handshake */
 export async function withTls<T>(
   to: Destination,
   more: ConnectionOptions,
@@ -132,24 +109,15 @@ export async function withTls<T>(
   }
 }
 
-/** Whether an address is a loopback address. */
 export function isLoopback(address: string): boolean {
   return bytesOfAddress(address)[0] === 127 || address === '::1';
 }
 
-/** Whether an address belongs to a private network or this machine. */
 export function isPrivateAddress(address: string): boolean {
-  const [a = 0, b = 0, ...rest] = bytesOfAddress(address);
-  if (isLoopback(address)) return true;
-  if (rest.length === 2) return a === 10 || (a === 172 && b >= 16 && b < 32) || (a === 192 && b === 168);
-  return (a & 0xfe) === 0xfc || (a === 0xfe && (b & 0xc0) === 0x80);
+  return kindOfAddress(address) === 'private';
 }
 
-/**
- * Returns the bytes of a request for a connection of its own.
- *
- * @param agent the name of this program
- */
+/** @param agent the name of this program */
 export function bytesOf(probe: Probe, authority: string, agent: string): Buffer {
   const { method = 'GET', target, host = authority, fields = [], lines = [], body = '' } = probe;
   const names = new Set(fields.map(([name]) => name.toLowerCase()));
@@ -165,40 +133,60 @@ export function bytesOf(probe: Probe, authority: string, agent: string): Buffer 
   return Buffer.from(`${head.join('\r\n')}\r\n\r\n${body}`, 'latin1');
 }
 
-/** Sends bytes on a new connection, and resolves to the first response. Never rejects. */
+/** Sends bytes on a new connection. Never rejects. */
 export async function exchange(to: Destination, bytes: Buffer, signal?: AbortSignal): Promise<ProbeResponse> {
   const sentAt = Date.now();
-  return new Promise((done) => {
-    const socket = open(to);
-    const chunks: Buffer[] = [];
-    /** @param fault why no more bytes arrive; empty while they may */
-    const take = (fault: string) => {
-      const message = readResponse(Buffer.concat(chunks), fault !== '');
-      if (message === undefined && fault === '') return;
+  const socket = open(to);
+  const chunks: Buffer[] = [];
+  let size = 0;
+  let remote = '';
+  let response: IncomingMessage | undefined;
+  const fault = await new Promise<string>((end) => {
+    const fail = ({ code, message }: NodeJS.ErrnoException) => end(code ?? message);
+    const timer = setTimeout(() => end('ETIMEDOUT'), to.timeout ?? PROBE_MS);
+    const onAbort = () => end('ABORTED');
+    signal?.addEventListener('abort', onAbort);
+    socket.once('connect', () => (remote = socket.remoteAddress ?? ''));
+    socket.on('error', fail).on('close', () => {
       clearTimeout(timer);
       signal?.removeEventListener('abort', onAbort);
-      const remote = socket.remoteAddress ?? '';
-      socket.destroy();
-      const shown = message ?? { status: 0, fields: [], body: '', isKept: false };
-      done({ ...shown, fault: message === undefined ? fault : '', remote, sentAt, receivedAt: Date.now() });
-    };
-    const onAbort = () => take('ABORTED');
-    const timer = setTimeout(() => take('ETIMEDOUT'), to.timeout ?? PROBE_MS);
-    signal?.addEventListener('abort', onAbort);
-    socket.on('data', (chunk: Buffer) => {
-      chunks.push(chunk);
-      take('');
     });
-    socket.on('close', () => take('closed'));
-    socket.on('error', (error: NodeJS.ErrnoException) => take(error.code ?? error.message));
+    const parser = parserOf(socket).on('error', () => end('closed'));
+    for (const event of ['response', 'upgrade'])
+      parser.on(event, (begun: IncomingMessage) => {
+        response = begun;
+        if (event === 'upgrade') end('');
+        begun.on('data', (chunk: Buffer) => {
+          chunks.push(chunk);
+          if ((size += chunk.length) >= MAX_BODY) end('');
+        });
+        for (const last of ['end', 'error']) begun.on(last, () => end(''));
+      });
     socket.write(bytes);
   });
+  const isEnded = socket.readableEnded || socket.destroyed;
+  socket.destroy();
+  return { ...shown(response, Buffer.concat(chunks), isEnded), fault: response ? '' : fault, remote, sentAt, receivedAt: Date.now() };
+} // prettier-ignore
+
+/** Lets Node parse what a socket receives, and drops what Node would send. */
+function parserOf(socket: Socket): ClientRequest {
+  const received = new Duplex({ read: () => undefined, write: (_chunk, _encoding, done) => done() });
+  socket.on('data', (chunk: Buffer) => received.push(chunk)).on('close', () => received.push(null));
+  const settings = { insecureHTTPParser: true, maxHeaderSize: MAX_HEAD };
+  return request({ createConnection: () => received, ...settings }).end();
 }
+
+function shown(response: IncomingMessage | undefined, body: Buffer, isEnded: boolean) {
+  const { statusCode: status = 0, rawHeaders = [], httpVersion, headers, complete } = response ?? {};
+  const fields = rawHeaders.flatMap((name, i): Field[] => (i % 2 === 0 ? [[name, rawHeaders[i + 1] ?? '']] : []));
+  const isKept = complete === true && !isEnded && httpVersion === '1.1' && !/close/i.test(headers?.connection ?? '');
+  return { status, fields, body: body.subarray(0, MAX_BODY).toString('utf8'), isKept };
+} // prettier-ignore
 
 /** The client's connection preface (RFC 9113 3.4): a fixed text and an empty SETTINGS frame. */
 const PREFACE = Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0', 'latin1');
 
-/** Begins HTTP/2 on a connection, and returns what arrives until `isEnough` or the timeout. */
 export async function beginHttp2(
   socket: Socket,
   isEnough: (received: Buffer) => boolean,
@@ -222,84 +210,6 @@ export async function beginHttp2(
   });
 }
 
-/** Whether bytes begin with a SETTINGS frame, as every HTTP/2 server's do. */
 export function isHttp2(received: Buffer): boolean {
   return received.length >= 9 && received[3] === 4 && received.readUInt32BE(5) === 0;
-}
-
-const HEAD_END = '\r\n\r\n';
-const MAX_HEAD = 64 * 1024;
-
-/** As much of a response as is needed to judge it. */
-interface Message {
-  readonly status: number;
-  readonly fields: readonly Field[];
-  readonly body: string;
-  readonly isKept: boolean;
-}
-
-/**
- * Parses the response in the bytes received so far; undefined while more are needed.
- *
- * It accepts what the server's engine refuses, because it examines faulty servers.
- *
- * @param hasEnded whether no more bytes can arrive
- */
-function readResponse(received: Buffer, hasEnded: boolean): Message | undefined {
-  const text = received.toString('latin1');
-  const end = text.indexOf(HEAD_END);
-  if (end < 0) return hasEnded || text.length > MAX_HEAD ? brokenHead(text) : undefined;
-  const [first = '', ...lines] = text.slice(0, end).split('\r\n');
-  const status = statusOf(first);
-  const rest = received.subarray(end + HEAD_END.length);
-  if (status >= 100 && status < 200 && status !== 101) return readResponse(rest, hasEnded);
-  const fields = lines.map(fieldOf);
-  const framed = bodyOf(status, fields, rest);
-  if (!framed.isComplete && !hasEnded && framed.body.length < MAX_BODY) return undefined;
-  const isKept = framed.isComplete && !hasEnded && !has(fields, 'connection', 'close') && !first.startsWith('HTTP/1.0');
-  return { status, fields, body: framed.body.subarray(0, MAX_BODY).toString('utf8'), isKept };
-} // prettier-ignore
-
-/** Returns what an incomplete or overlong head shows; undefined for anything but HTTP. */
-function brokenHead(text: string): Message | undefined {
-  if (!text.startsWith('HTTP/')) return undefined;
-  return { status: statusOf(text), fields: [], body: '', isKept: false };
-}
-
-function statusOf(line: string): number {
-  return Number(/^HTTP\/1\.[01] (\d{3})/.exec(line)?.[1] ?? 0);
-}
-
-function fieldOf(line: string): Field {
-  const colon = line.indexOf(':');
-  return [line.slice(0, Math.max(colon, 0)).trim(), line.slice(colon + 1).trim()];
-}
-
-function has(fields: readonly Field[], name: string, value: string): boolean {
-  return fields.some(([field, text]) => field.toLowerCase() === name && text.toLowerCase().includes(value));
-}
-
-function bodyOf(
-  status: number,
-  fields: readonly Field[],
-  rest: Buffer,
-): { body: Buffer; isComplete: boolean } {
-  if (status === 101 || status === 204 || status === 304) return { body: Buffer.alloc(0), isComplete: true };
-  if (has(fields, 'transfer-encoding', 'chunked')) return dechunk(rest);
-  const length = fields.find(([name]) => name.toLowerCase() === 'content-length')?.[1];
-  if (length === undefined) return { body: rest, isComplete: false };
-  return { body: rest.subarray(0, Number(length)), isComplete: rest.length >= Number(length) };
-}
-
-function dechunk(rest: Buffer): { body: Buffer; isComplete: boolean } {
-  const parts: Buffer[] = [];
-  let at = 0;
-  for (;;) {
-    const lineEnd = rest.indexOf('\r\n', at);
-    const size = lineEnd < 0 ? Number.NaN : Number.parseInt(rest.toString('latin1', at, lineEnd), 16);
-    if (Number.isNaN(size)) return { body: Buffer.concat(parts), isComplete: false };
-    if (size === 0) return { body: Buffer.concat(parts), isComplete: true };
-    parts.push(rest.subarray(lineEnd + 2, lineEnd + 2 + size));
-    at = lineEnd + 2 + size + 2;
-  }
 }

@@ -2,14 +2,12 @@ import { createHash } from 'node:crypto';
 import type { Deployment, Finding, Subject, Verdict } from './check.js';
 import { type Field, isLoopback, type Probe, type ProbeResponse, valuesOf } from './client.js';
 
-/** Statuses that count as refusals, from any server in front of the API. */
 const REFUSALS: ReadonlySet<number> = new Set([
   400, 401, 403, 407, 411, 413, 414, 417, 421, 422, 426, 429, 431, 501, 503, 505,
 ]);
 /** By these, Latchkey reports that it let a request through to an upstream that did not respond. */
 const GATEWAY_FAULTS: ReadonlySet<number> = new Set([502, 504]);
 const REDIRECTS: ReadonlySet<number> = new Set([301, 302, 303, 307, 308]);
-/** Matches a part of a login URL. */
 const LOGIN =
   /(?:^|[/._?&=-])(?:log-?in|sign-?in|_latchkey|sso|oauth2?|oidc|saml2?|authorize|auth)(?=[/._?&=-]|$)/i;
 
@@ -45,7 +43,6 @@ export function shapeOf(answer: ProbeResponse): string {
   return `${status}:${createHash('sha256').update(steady).digest('hex')}`;
 }
 
-/** Describes a response in a report. */
 export function describeAnswer({ status, fault }: ProbeResponse): string {
   return status === 0 ? `no response (${fault})` : String(status);
 }
@@ -62,13 +59,11 @@ export function onLoopback(answers: readonly ProbeResponse[]): string {
     : '';
 }
 
-/** Returns the first lines, and the number of those left out. */
 function shorten(lines: readonly string[]): string[] {
   if (lines.length <= MAX_EVIDENCE) return [...lines];
   return [...lines.slice(0, MAX_EVIDENCE), `and ${lines.length - MAX_EVIDENCE} more`];
 }
 
-/** Returns a finding if there is evidence. */
 export function findingOf(
   severity: Finding['severity'],
   summary: string,
@@ -79,16 +74,13 @@ export function findingOf(
   return [{ severity, summary, evidence: shorten(evidence), ...(remedy === undefined ? {} : { remedy }) }];
 }
 
-/** A change to a request that must not change Latchkey's decision. */
 export interface Alteration {
-  /** Name of the alteration in a report. */
   readonly label: string;
   readonly probe: Partial<Probe>;
   /** Whether a response that lets the request in comes from another site, which is public. */
   readonly isElsewhere?: (answer: ProbeResponse) => boolean;
 }
 
-/** An alteration that changed the decision. */
 interface Bypass {
   readonly line: string;
   readonly answer: ProbeResponse;
@@ -100,12 +92,10 @@ export interface BypassResults {
   readonly tried: number;
 }
 
-/** Returns the request of a subject with an alteration. */
 export function probeOf({ view, path }: Subject, probe: Partial<Probe>): Probe {
   return { target: path, ...probe, fields: [...view.fields, ...(probe.fields ?? [])] };
 }
 
-/** Sends every refused subject again with each of its alterations. Collects those that are let in. */
 export async function tryOnRefused(
   deployment: Deployment,
   alterationsOf: (subject: Subject) => readonly Alteration[],
@@ -139,7 +129,6 @@ async function tryAlteration(
   return [{ line, answer, isClear: verdict === 'passed' }];
 }
 
-/** Returns the findings of hits: requests that were let in are serious. */
 export function findingsOf({ hits }: BypassResults, what: string): Finding[] {
   const lines = (clear: boolean) => hits.filter(({ isClear }) => isClear === clear).map(({ line }) => line);
   return [
@@ -152,11 +141,7 @@ export function findingsOf({ hits }: BypassResults, what: string): Finding[] {
   ];
 }
 
-/**
- * Whether an allowed request gets a different response with some fields than with unknown ones.
- *
- * @param unknown the same probe with names that mean nothing
- */
+/** @param unknown the same probe with names that mean nothing */
 export async function changesAnswer(
   deployment: Deployment,
   subject: Subject,
@@ -171,12 +156,10 @@ export async function changesAnswer(
   return shapeOf(await ask(probe)) === shapeOf(changed);
 }
 
-/** Returns the subjects whose requests reach the API. */
 export function letIn({ subjects }: Deployment): Subject[] {
   return subjects.filter(({ verdict }) => verdict === 'passed' || verdict === 'unclear');
 }
 
-/** Returns those of the forged fields whose values a response shows, so that the API received them. */
 export function echoedIn({ fields, body }: ProbeResponse, forged: readonly Field[]): Field[] {
   const text = `${fields.map(([name, value]) => `${name}: ${value}`).join('\n')}\n\n${body}`;
   return forged.filter(([, value]) => text.includes(value));

@@ -48,44 +48,19 @@ export const CHECKS: readonly Check[] = [
   clock,
 ];
 
-/** Maximum duration of a run, in milliseconds. */
 const MAX_MS = 120_000;
-/** Maximum number of concurrent requests. */
 const CONCURRENCY = 4;
 
 /** The result of a check, worst first. */
 export type Result = Severity | 'unknown' | 'ok';
 
-/** The result of a run, in the form of `latchkey doctor --json`. */
-export interface Report {
-  readonly version: string;
-  readonly url: string;
-  readonly started_at: string;
-  readonly duration_ms: number;
-  readonly requests: number;
-  readonly result: Result;
-  readonly findings: readonly (Finding & { readonly check: string; readonly remedy: string })[];
-  readonly checks: readonly {
-    readonly check: string;
-    readonly title: string;
-    readonly result: Result;
-    /** What was examined, what was found, or why the check could not tell. */
-    readonly summary: string;
-  }[];
-  /** Why a part of the run was skipped. */
-  readonly notes: readonly string[];
-}
+export type Report = Awaited<ReturnType<typeof examine>>;
 
-/** Thrown when the deployment does not respond at all. */
-export class Unreachable extends Error {
+class Unreachable extends Error {
   readonly code = 'UNREACHABLE';
 }
 
-/** Examines a deployment from outside. @throws Unreachable */
-export async function examine(
-  settings: DoctorOptions,
-  onCheck: (title: string) => void = () => undefined,
-): Promise<Report> {
+export async function examine(settings: DoctorOptions, onCheck: (title: string) => void = () => undefined) {
   const startedAt = Date.now();
   const run = new Run(settings);
   await run.begin();
@@ -117,7 +92,6 @@ export async function examine(
   };
 }
 
-/** Merges findings that report the same of several paths. */
 function joined(findings: readonly Finding[]): Finding[] {
   const bySummary = new Map<string, Finding>();
   for (const finding of findings) {
@@ -149,7 +123,6 @@ async function outcomeOf(check: Check, run: Run): Promise<Outcome> {
   }
 }
 
-/** One run against a deployment: counts its requests, and records its responses. */
 class Run implements Deployment {
   readonly options: DoctorOptions;
   readonly to: Destination;
@@ -186,7 +159,6 @@ class Run implements Deployment {
     });
   }
 
-  /** Requests every path once without alterations. @throws Unreachable */
   async begin(): Promise<void> {
     const { url, paths, publicPaths, key, keyHeader } = this.options;
     const { status, fault } = await this.send({ target: this.unknownPath });
@@ -210,7 +182,6 @@ class Run implements Deployment {
   }
 }
 
-/** Returns why a token must not be sent to a destination; empty when it may. */
 async function reasonForDistrust(to: Destination, ca: string | undefined): Promise<string> {
   if (!to.isTls) return '';
   const more = { minVersion: 'TLSv1.2', ...(ca === undefined ? {} : { ca }) } as const;

@@ -1,4 +1,3 @@
-/** Configuration of which pages of other origins may read responses. */
 export interface CorsSettings {
   /** Origins as browsers send them; a lone `*` allows every origin. */
   readonly origins: '*' | readonly string[];
@@ -11,7 +10,6 @@ export interface CorsSettings {
   readonly max_age: number;
 }
 
-/** The CORS part of a response to one origin. */
 export interface CorsHeaders {
   /** Alternating names and values; empty if the page may not read the response. */
   readonly fields: readonly string[];
@@ -29,14 +27,9 @@ export interface Preflight {
 
 const ANY = '*';
 
-/**
- * Maximum length of a preflight's list of headers, in characters.
- *
- * Browsers list the headers that the page sets.
- */
+/** Longest list of headers in a preflight, in characters: browsers list those that the page sets. */
 const MAX_REQUESTED = 4_096;
 
-/** Every header field that the response to a preflight depends on. */
 const PREFLIGHT_VARY = 'Origin, Access-Control-Request-Method, Access-Control-Request-Headers';
 
 /** The CORS rules of a route (Fetch, 3.2). Response header fields are built once per origin. */
@@ -62,22 +55,16 @@ export class Cors {
       : { fields: [], varies: true };
   }
 
-  /**
-   * Returns the CORS part of a response.
-   *
-   * @param origin value of the only `Origin` header field; undefined if there is none
-   */
+  /** @param origin value of the only `Origin` field; undefined if there is none */
   headersFor(origin: string | undefined): CorsHeaders {
     const known = origin === undefined ? undefined : this.#byOrigin.get(origin);
     return known ?? this.#otherOrigins;
   }
 
   /**
-   * Returns the header fields of a preflight response, as alternating names and values.
-   *
-   * They allow nothing unless the origin, the method and every requested header are allowed.
-   *
-   * @param methods methods that the route accepts on this path
+   * Returns the fields of a preflight response. They allow nothing unless origin, method and every requested
+   * header are allowed.
+   * @param methods those that the route accepts on this path
    */
   preflightFields({ origin, method, headers }: Preflight, methods: readonly string[]): readonly string[] {
     const { fields } = this.headersFor(origin);
@@ -110,7 +97,6 @@ function allows(methods: readonly string[], method: string): boolean {
 
 const compiled = new WeakMap<CorsSettings, Cors>();
 
-/** Returns the CORS rules for a settings object; they are built once. */
 export function corsOf(settings: CorsSettings): Cors {
   const known = compiled.get(settings);
   if (known !== undefined) return known;

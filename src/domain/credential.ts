@@ -6,7 +6,6 @@ import type { User } from './user.js';
 /** Who sent a request, and with which credential. */
 export type Subject = TokenSubject | JwtSubject | SessionSubject;
 
-/** A caller who sent an API token or a legacy key. */
 export interface TokenSubject {
   readonly credential: 'token' | 'legacy_key';
   readonly user: User;
@@ -17,10 +16,7 @@ export interface TokenSubject {
 export interface JwtSubject {
   readonly credential: 'jwt';
   readonly user: User;
-  /**
-   * The permissions of the JWT in the form of a token. Its id is derived from the digest and names
-   * no stored token.
-   */
+  /** The permissions of the JWT in the form of a token, whose id names no stored token. */
   readonly token: Token;
   /** Name of the issuer in the configuration, and the `sub` claim. */
   readonly jwt: { readonly issuer: string; readonly subject: string };
@@ -28,7 +24,6 @@ export interface JwtSubject {
   readonly claims?: ForwardedClaims;
 }
 
-/** A caller who sent a session cookie. */
 export interface SessionSubject {
   readonly credential: 'session';
   readonly user: User;

@@ -1,25 +1,19 @@
 import { isExactNumber, memberAt } from '../util/json.js';
 
-/** The facts about a caller that upstreams receive. A fact without a value is an empty string. */
-export interface IdentityFacts {
-  readonly user_id: string;
-  readonly customer_id: string;
-  readonly login: string;
-  readonly role: string;
-  readonly scope: string;
-  readonly services: string;
-  readonly credential: string;
-  readonly token_id: string;
-}
+/** Facts about the user that upstreams can receive, each in its own header (`identity.headers`). */
+export const IDENTITY_FACTS = [
+  'user_id', 'customer_id', 'login', 'role', 'scope', 'services', 'credential', 'token_id',
+] as const; // prettier-ignore
+
+export type IdentityFact = (typeof IDENTITY_FACTS)[number];
+
+/** A fact without a value is an empty string. */
+export type IdentityFacts = Readonly<Record<IdentityFact, string>>;
 
 /** Header field name for each fact (`identity.headers`); null omits the field. */
-export type IdentityNames = Readonly<Record<keyof IdentityFacts, string | null>>;
+export type IdentityNames = Readonly<Record<IdentityFact, string | null>>;
 
-/**
- * Returns the identity header fields as alternating names and values.
- *
- * Facts without a value get no field.
- */
+/** Returns the identity headers as alternating names and values; facts without a value get none. */
 export function factFields(names: IdentityNames, facts: IdentityFacts): string[] {
   const fields: string[] = [];
   add(fields, names.user_id, facts.user_id);
@@ -36,14 +30,11 @@ export function factFields(names: IdentityNames, facts: IdentityFacts): string[]
 /** The claims that upstreams receive, as text, by name or JSON pointer. */
 export type ForwardedClaims = Readonly<Record<string, string>>;
 
-/** Maximum length of all claims that a session keeps and an upstream receives, in characters. */
 const MAX_CLAIMS = 8 * 1024;
 
 /**
- * Returns the claims that upstreams receive, as they receive them.
- *
- * A claim that is not text, a number, a boolean or a list of these is left out, and so is one that
- * would exceed the limit: half a list of groups could be mistaken for all of it.
+ * Returns the claims that upstreams receive. One that is not text, a number, a boolean or a list of these is
+ * left out, and so is one beyond the limit: half a list of groups could be mistaken for all of it.
  */
 export function forwardedClaims(
   claims: Readonly<Record<string, unknown>>,
@@ -73,12 +64,7 @@ function add(fields: string[], name: string | null, value: string): void {
   if (name !== null && value !== '') fields.push(name, fieldValueOf(value));
 }
 
-/**
- * Percent-encodes (UTF-8) a value that a header field cannot carry as it is.
- *
- * Values of visible ASCII and inner spaces stay the same. `%` is encoded, too, so that the encoding
- * is reversible.
- */
+/** Percent-encodes (UTF-8) what a header field cannot carry, and `%`, reversibly. */
 function fieldValueOf(value: string): string {
   return /^[\x21-\x24\x26-\x7e](?:[\x20-\x24\x26-\x7e]*[\x21-\x24\x26-\x7e])?$/.test(value)
     ? value

@@ -8,24 +8,15 @@ export interface Use {
   readonly holder: Holder;
   /** Called when its permit is held, unless {@link Limiter.acquire} returned it so. */
   go(): void;
-  /**
-   * Called when it must end. `waited`: it waited too long and has left the queue. `yielded`: it
-   * gives way to another; a permit that is held must be released soon.
-   */
+  /** Called when it must end: it waited too long, or it yields, and then must release a held permit soon. */
   leave(why: 'waited' | 'yielded'): void;
 }
 
 export interface LimiterSettings {
-  /** Maximum number of permits held at once. */
   readonly size: number;
-  /** Maximum length of the queue. */
   readonly maxWaiting: number;
-  /** Milliseconds that a use may wait. */
   readonly timeout: number;
-  /**
-   * Milliseconds until one that waits makes who holds most give way, so that a burst only waits.
-   * Absent if a permit that is held cannot be taken back.
-   */
+  /** Milliseconds until one that waits makes who holds most give way; absent: held permits are kept. */
   readonly patience?: number;
 }
 
@@ -40,7 +31,6 @@ type State = 'held' | 'yielding' | 'waiting' | 'released';
 /** The right to use one place, or a place in the queue for it. {@link Permit.release} ends either. */
 export class Permit extends Node<Use> {
   readonly #released: (permit: Permit, state: State) => void;
-  /** For the limiter only. */
   state: State;
   share: Share<Use> | undefined;
 
@@ -50,7 +40,6 @@ export class Permit extends Node<Use> {
     this.#released = released;
   }
 
-  /** Whether a place may be used. */
   get isHeld(): boolean {
     return this.state === 'held';
   }
@@ -65,13 +54,11 @@ export class Permit extends Node<Use> {
 }
 
 /**
- * Limits concurrent uses of a resource, with a queue for the rest.
- *
- * A free place goes to the one that waits and holds least, in turn among equals. At a full queue, and
- * for one that has waited for some time, who has most gives way ({@link Shares}): of its uses that
- * wait, the last; of those that hold a permit, the oldest, which is most likely to be stuck.
- *
- * Shares are counted only while the resource is full, and for a moment afterwards.
+ * Limits concurrent uses of a resource, with a queue for the rest. A free place goes to the one that waits
+ * and holds least, in turn among equals. At a full queue, and for one that has waited for some time, who has
+ * most gives way ({@link Shares}): of its uses that wait, the last; of those that hold a permit, the oldest,
+ * which is most likely to be stuck. Shares are counted only while the resource is full, and for a moment
+ * afterwards.
  */
 export class Limiter {
   readonly #settings: LimiterSettings;
@@ -89,12 +76,10 @@ export class Limiter {
     this.#onYield = onYield;
   }
 
-  /** Number of permits held. */
   get active(): number {
     return this.#held.size;
   }
 
-  /** Number of permits in the queue. */
   get waiting(): number {
     return this.#waiting;
   }
@@ -236,7 +221,6 @@ export class Limiter {
   }
 }
 
-/** Starts a granted use, unless its permit was released in the meantime. */
 function start(permit: Permit): void {
   if (permit.isHeld) permit.member.go();
 }

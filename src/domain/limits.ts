@@ -1,7 +1,6 @@
 import { INVISIBLE, maskTokens } from '../util/text.js';
 
-// Size limits of a single record, whoever sends it. The number of records is limited by the
-// configuration.
+// Size limits of a single record, whoever sends it. The number of records is limited by the configuration.
 
 /** Bytes of the User-Agent that are stored with the last use of a token or session. */
 const MAX_USER_AGENT = 512;
@@ -19,11 +18,7 @@ export const MAX_SERVICES = 100;
 /** Maximum number of addresses and ranges that one token can be restricted to. */
 export const MAX_ADDRESSES = 100;
 
-/**
- * Whether every store can hold a text: it is well-formed Unicode.
- *
- * A scripted change in Redis fails on JSON with half of a surrogate pair.
- */
+/** Whether every store can hold a text: Redis scripts fail on JSON with half of a surrogate pair. */
 export function isStorable(text: string): boolean {
   return text.isWellFormed();
 }
@@ -36,13 +31,9 @@ export function asStorable(value: unknown): unknown {
   return Object.fromEntries(Object.entries(value).map(([name, each]) => [name, asStorable(each)]));
 }
 
-/** What {@link isName} accepts, in words. */
 export const NAME_FORM = `1 to ${MAX_NAME} characters without control and invisible characters`;
 
-/**
- * Whether a text is a valid token name. A token without a name has none given, not an empty one.
- * Lists show names, so none contains an access token.
- */
+/** Whether a text is a valid token name. Lists show names, so none may contain an access token. */
 export function isName(name: string): boolean {
   if (name === '' || !isStorable(name) || maskTokens(name) !== name) return false;
   return Array.from(name).length <= MAX_NAME && !INVISIBLE.test(name);
@@ -53,18 +44,13 @@ export function storableName(name: string): string {
   return Array.from(name.toWellFormed()).slice(0, MAX_NAME).join('');
 }
 
-/** A client as stored in records. */
 export interface RecordedClient {
   readonly ip: string;
   /** null if the client sent none. */
   readonly userAgent: string | null;
 }
 
-/**
- * Returns the address and User-Agent of a client, truncated to what a record may hold.
- *
- * Records and lists never contain an access token, so one in a User-Agent is masked.
- */
+/** Returns a client as a record may hold it: truncated, with an access token in its User-Agent masked. */
 export function recordedClient(ip: string, userAgent: string | undefined): RecordedClient {
   return {
     ip: cut(ip, MAX_ADDRESS).toWellFormed(),
@@ -72,7 +58,6 @@ export function recordedClient(ip: string, userAgent: string | undefined): Recor
   };
 }
 
-/** Returns the longest prefix of a text that fits into `bytes` bytes of UTF-8. */
 function cut(text: string, bytes: number): string {
   // A UTF-16 code unit takes at most three bytes.
   if (text.length * 3 <= bytes || Buffer.byteLength(text) <= bytes) return text;

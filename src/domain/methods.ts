@@ -1,11 +1,6 @@
 import type { Refusal } from './refusal.js';
 
-/**
- * Methods that are authorized and forwarded: those of the IANA registry (RFC 9110 16.1), and PURGE.
- *
- * CONNECT and TRACE are not among them (RFC 9110 9.3.6, 9.3.8), nor are the reserved `*` and PRI,
- * which no request has.
- */
+/** Methods that are forwarded: the registered ones (RFC 9110 16.1) without CONNECT and TRACE, and PURGE. */
 export const METHODS = [
   'GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'PURGE', 'ACL', 'BASELINE-CONTROL', 'BIND', 'CHECKIN',
   'CHECKOUT', 'COPY', 'LABEL', 'LINK', 'LOCK', 'MERGE', 'MKACTIVITY', 'MKCALENDAR', 'MKCOL', 'MKREDIRECTREF',
@@ -19,14 +14,8 @@ export const REGISTERED_METHODS: readonly string[] = [...METHODS, 'CONNECT', 'TR
 const SERVED: ReadonlySet<string> = new Set(METHODS);
 
 const READS: ReadonlySet<string> = new Set([
-  'GET',
-  'HEAD',
-  'OPTIONS',
-  'PROPFIND',
-  'REPORT',
-  'SEARCH',
-  'QUERY',
-]);
+  'GET', 'HEAD', 'OPTIONS', 'PROPFIND', 'REPORT', 'SEARCH', 'QUERY',
+]); // prettier-ignore
 
 /** Returns the refusal of a method that is not forwarded; undefined for all others. */
 export function refuseMethod(method: string, target: string): Refusal | undefined {
@@ -38,11 +27,7 @@ export function refuseMethod(method: string, target: string): Refusal | undefine
     : { refusal: 'method_unknown', detail: `the method ${method} is not registered`, method, path };
 }
 
-/**
- * Whether a method only reads.
- *
- * An action without a verb becomes `:read` for these methods and `:write` for all others.
- */
+/** Whether a method only reads: actions without a verb then become `:read`, otherwise `:write`. */
 export function isRead(method: string): boolean {
   return method === 'GET' || READS.has(method);
 }

@@ -4,22 +4,15 @@ import { lookalikes } from '../util/lookalikes.js';
 export interface Readings {
   readonly literal: string;
   readonly lenient: readonly string[];
-  /**
-   * Some reader sees an encoded slash or an empty inner segment; only a route's `*` may match
-   * these.
-   */
+  /** Some reader sees an encoded slash or an empty inner segment; only a route's `*` may match these. */
   readonly needsWildcard: boolean;
 }
 
 /**
- * Returns every way in which an upstream might read a path that is not plain.
- *
- * Escapes of ASCII characters are decoded once (RFC 3986 6.2.2.2; `%25` stays, so nothing is
- * decoded twice). Lenient readers may do any combination of the following: take `%2F` as a
- * separator, drop `;parameters`, end the path at `%3F` or `%23`, merge slashes, drop the trailing
- * slash, and replace characters with others that they resemble (`lookalikes`). Routers that match
- * before they decode (Express, Koa) see the path as it was sent ({@link asSent}).
- *
+ * Returns every way in which an upstream might read a path that is not plain. Escapes of ASCII characters are
+ * decoded once (RFC 3986 6.2.2.2). Lenient readers take `%2F` as a separator, drop `;parameters`, end the
+ * path at `%3F` or `%23`, merge slashes, drop the trailing one, take look-alikes (`lookalikes`), or all of
+ * it. Express and Koa see the path as sent ({@link asSent}).
  * @returns the readings, or a sentence if the path is refused regardless of the routes
  */
 export function readings(path: string): Readings | string {
@@ -42,19 +35,13 @@ export function readings(path: string): Readings | string {
   return { literal, lenient: [...seen], needsWildcard };
 }
 
-/**
- * Returns a path as it is, and up to an encoded `?` or `#`: Apache with PHP-FPM and programs that
- * decode a target before they split it take the rest for something else than the path.
- */
+/** Returns a path, and its part before an encoded `?` or `#`, where Apache with PHP-FPM cuts it. */
 function untilQuery(text: string): string[] {
   const end = text.search(/[?#]/);
   return end < 0 ? [text] : [text, text.slice(0, end)];
 }
 
-/**
- * Returns a path without the parameters of each segment (Tomcat), without those of the last one
- * (Python's `urlparse`), and without everything from the first `;` on (Fastify 4).
- */
+/** Returns a path without parameters as Tomcat, Python's `urlparse` and Fastify 4 cut them. */
 function withoutParameters(text: string): string[] {
   const first = text.indexOf(';');
   const ofLast = text.indexOf(';', text.lastIndexOf('/'));
@@ -68,8 +55,7 @@ function addLenient(seen: Set<string>, text: string): void {
 }
 
 /**
- * Only `*` matches after an empty segment, so the unmerged reading needs no variant without a
- * trailing slash: it could not match any other route.
+ * An unmerged reading needs no variant without its trailing slash: only `*` matches after an empty segment.
  */
 function addMerged(seen: Set<string>, reading: string): void {
   const merged = reading.replace(/\/{2,}/g, '/');
@@ -89,7 +75,6 @@ export function decodeAscii(path: string): string {
   return decodeEach(path, false);
 }
 
-/** Returns a path as it was sent, except that characters which must be escaped are decoded. */
 function asSent(path: string): string {
   return decodeEach(path, true);
 }
@@ -160,11 +145,6 @@ function withoutTrailingSlash(path: string): string {
   return path.length > 1 && path.endsWith('/') ? path.slice(0, -1) : path;
 }
 
-/**
- * Returns the segment of a path at an index; undefined past the end.
- *
- * @param index counted from 0 after the leading slash
- */
 export function segmentAt(path: string, index: number): string | undefined {
   let from = 1;
   for (let i = 0; i < index; i++) {
@@ -176,12 +156,7 @@ export function segmentAt(path: string, index: number): string | undefined {
   return path.slice(from, end < 0 ? path.length : end);
 }
 
-/**
- * Returns a path or request target without its first segments; `/` if nothing is left.
- *
- * Segments end at a literal slash. Decoding neither adds nor removes one, so the same segments are
- * cut off however the path is escaped.
- */
+/** Returns a target without its first segments. Decoding adds and removes no literal slash. */
 export function withoutSegments(target: string, count: number): string {
   const query = target.indexOf('?');
   const end = query < 0 ? target.length : query;
@@ -194,15 +169,17 @@ export function withoutSegments(target: string, count: number): string {
   return target.slice(from);
 }
 
-/** Maximum length of a return path, in characters. */
+/** Maximum length of a return address, in bytes. */
 const MAX_PATH = 2_048;
 
 /**
- * Returns a return path if it cannot lead to another origin; otherwise undefined.
+ * Returns the path of a return address if it cannot lead to another origin: browsers take `//` and `/\` for
+ * the start of a host, and drop control characters anywhere.
  *
- * Browsers take `//` and `/\` for the start of a host, and drop control characters anywhere.
+ * @param origin of absolute URLs that are accepted too
  */
-export function ownPath(path: string | undefined): string | undefined {
-  if (path === undefined || path.length > MAX_PATH) return undefined;
+export function ownPath(address: string | undefined, origin: string | null = null): string | undefined {
+  if (address === undefined || address.length > MAX_PATH) return undefined;
+  const path = origin !== null && address.startsWith(`${origin}/`) ? address.slice(origin.length) : address;
   return /^\/(?!\/)[!-[\]-~]*$/.test(path) ? path : undefined;
 }

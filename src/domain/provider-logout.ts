@@ -11,27 +11,14 @@ export interface PendingLogin {
   readonly begunAt: EpochMs;
 }
 
-/** A provider: its name in the configuration, and its issuer. */
-export interface NamedProvider {
-  readonly name: string;
-  readonly issuer: string;
-}
-
 /** A logout reported by a provider, kept while a login from before it may still be in progress. */
 export interface RecordedLogout {
   readonly name: string;
-  /** When the provider issued it, by the provider's clock. */
   readonly issuedAt: EpochMs;
-  /** When it was received, by the local clock. */
   readonly receivedAt: EpochMs;
 }
 
-/**
- * Whether a logout keeps a login from starting a session.
- *
- * It does if the login was already in progress, or if the provider issued the ID token before the
- * logout.
- */
+/** Whether a logout ends a login: it was in progress, or its ID token is older than the logout. */
 export function isEndedBy(
   login: Omit<PendingLogin, 'logouts'>,
   logout: Omit<RecordedLogout, 'name'>,
@@ -39,32 +26,21 @@ export function isEndedBy(
   return login.issuedAt < logout.issuedAt || login.begunAt <= logout.receivedAt;
 }
 
-/**
- * Returns the names of the logouts that end a login.
- *
- * They contain the issuer, because the provider's name in the configuration may change meanwhile.
- * Version 0.1.0 only knows those with the name, and may share the store during an upgrade.
- *
- * @param sid the provider's own session id; null if it sent none
- */
-export function logoutsOfLogin(provider: NamedProvider, userId: string, sid: string | null): string[] {
-  return [ofUser(userId), ...(sid === null ? [ofUnnamed(userId)] : ofSession(provider, sid))];
+/** @param sid the provider's own session id; null if it sent none */
+export function logoutsOfLogin(issuer: string, userId: string, sid: string | null): string[] {
+  return [ofUser(userId), sid === null ? ofUnnamed(userId) : ofSession(issuer, sid)];
 }
 
-/**
- * Returns the records of a logout: from one of a person's sessions at the provider, or from all.
- *
- * @param userId undefined if the logout names only the session
- */
+/** @param userId undefined if the logout names only the session */
 export function logoutRecords(
-  provider: NamedProvider,
+  issuer: string,
   { userId, sid }: { readonly userId: string | undefined; readonly sid: string | undefined },
   issuedAt: EpochMs,
   receivedAt: EpochMs,
 ): RecordedLogout[] {
   const times = { issuedAt, receivedAt };
   if (sid === undefined) return userId === undefined ? [] : [{ name: ofUser(userId), ...times }];
-  const names = ofSession(provider, sid);
+  const names = [ofSession(issuer, sid)];
   // A login without a provider session id may belong to any session.
   if (userId !== undefined) names.push(ofUnnamed(userId));
   return names.map((name) => ({ name, ...times }));
@@ -72,5 +48,4 @@ export function logoutRecords(
 
 const ofUser = (userId: string) => digestOf(JSON.stringify(['user', userId]));
 const ofUnnamed = (userId: string) => digestOf(JSON.stringify(['user without a session', userId]));
-const ofSession = ({ issuer, name }: NamedProvider, sid: string) =>
-  [issuer, name].map((provider) => digestOf(JSON.stringify(['session', provider, sid])));
+const ofSession = (issuer: string, sid: string) => digestOf(JSON.stringify(['session', issuer, sid]));

@@ -1,6 +1,5 @@
 import type { EpochMs } from '../util/time.js';
 
-/** A request rate: `count` requests per `per` milliseconds. */
 export interface Rate {
   readonly count: number;
   readonly per: number;
@@ -12,7 +11,6 @@ const RATE = /^([1-9]\d{0,6})\/([1-9]\d{0,4})([smhd])$/;
 const MAX_COUNT = 1_000_000;
 const MAX_PER = 31 * 86_400_000;
 
-/** The format of a rate, for error messages. */
 export const RATE_FORM = `like 600/1m: 1 to ${MAX_COUNT} requests in 1s to 31d`;
 
 /** Parses a rate such as `600/1m`; undefined for anything else. */
@@ -29,23 +27,17 @@ export function includesRate(wide: Rate, narrow: Rate): boolean {
 }
 
 export interface Grant {
-  /** Number of requests that may be made; 0 if none. */
   readonly granted: number;
-  /** The new state of the bucket. */
   readonly state: number;
   /** Milliseconds until the next request is allowed; 0 if some were granted. */
   readonly retryAfter: number;
 }
 
 /**
- * Takes up to `want` requests from a token bucket (the generic cell rate algorithm).
- *
- * A full bucket holds `count` requests; one is added every `per / count` milliseconds.
- *
- * @param state time at which the bucket is full again, from the last grant; 0 for a new bucket. A
- *   time beyond that of an empty bucket comes from a clock that ran ahead, or from a rate with a
- *   longer period. It is treated as an empty bucket: the new state is then earlier, and must be kept
- *   even if nothing was granted.
+ * Takes up to `want` requests from a token bucket (generic cell rate algorithm) of `count` requests, to which
+ * one is added every `per / count` milliseconds.
+ * @param state when the bucket is full again; 0 for a new one. A time beyond that of an empty bucket (a clock
+ *   ran ahead, or the rate changed) counts as empty; the new state is then earlier and must be kept.
  */
 export function takeFrom(state: EpochMs, { count, per }: Rate, want: number, now: EpochMs): Grant {
   const step = per / count;

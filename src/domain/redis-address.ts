@@ -1,6 +1,5 @@
 import { isHost } from '../util/addresses.js';
 
-/** The address of a Redis node. */
 export interface RedisAddress {
   readonly host: string;
   readonly port: number;

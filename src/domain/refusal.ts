@@ -1,7 +1,6 @@
 import type { EpochMs } from '../util/time.js';
 import type { AuditEvent } from './audit.js';
 
-/** Error codes of a failed login or an invalid token request. */
 export type GrantCode =
   | 'invalid_request'
   | 'invalid_grant'
@@ -10,110 +9,59 @@ export type GrantCode =
   | 'invalid_scope'
   | 'Unprocessable Entity';
 
-/**
- * A refused request, as a value.
- *
- * The tag is the same word everywhere: here, in `http/replies` (which turns it into a status and a
- * body), in the log, in metrics, and in the documentation.
- */
+/** A refused request, as a value. Its tag is the same word in replies, log, metrics and documentation. */
 export type Refusal = RefusalKind & {
   /** What happened before the refusal, for the audit log; not part of the response. */
   readonly auditEvents?: readonly AuditEvent[];
 };
 
 type RefusalKind =
-  /** Not a single well-formed request, or one that can be read in two ways. */
-  | { readonly refusal: 'malformed'; readonly detail: string }
-  | { readonly refusal: 'several_credentials'; readonly detail: string }
-  /** A method that is never forwarded, or one that is not registered. */
+  | { readonly refusal: DetailedTag; readonly detail: string }
+  | { readonly refusal: PlainTag }
   | {
       readonly refusal: 'method_not_allowed' | 'method_unknown';
       readonly detail: string;
       readonly method: string;
       readonly path: string;
     }
-  | { readonly refusal: 'expectation_failed'; readonly detail: string }
-  | { readonly refusal: 'body_too_large'; readonly detail: string }
-  | { readonly refusal: 'fields_too_large'; readonly detail: string }
-  | { readonly refusal: 'target_too_long'; readonly detail: string }
-  | { readonly refusal: 'too_slow'; readonly detail: string }
-  /**
-   * No credential, or one that is unknown, malformed, revoked or ended; all get the same response.
-   */
-  | { readonly refusal: 'unauthenticated' }
   | { readonly refusal: 'token_expired'; readonly tokenId: string; readonly expiredAt: EpochMs }
-  /** The credential is valid, but does not permit this action. */
   | {
       readonly refusal: 'role' | 'scope' | 'service' | 'service_limited';
       readonly action: string;
       readonly detail: string;
     }
-  | { readonly refusal: 'wrong_credential_kind'; readonly detail: string }
-  | { readonly refusal: 'cross_origin'; readonly detail: string }
-  /** A service worker script, on a route that does not allow service workers. */
-  | { readonly refusal: 'service_worker'; readonly detail: string }
-  | { readonly refusal: 'other_customer'; readonly detail: string }
-  /** The login name in the body, or the token to rotate, belongs to another user than the credential. */
-  | { readonly refusal: 'other_user'; readonly detail: string }
-  | { readonly refusal: 'active_tokens' }
-  /** A proxy asked for a decision without describing the request. */
-  | { readonly refusal: 'malformed_check'; readonly detail: string }
-  /** A proxy asked for a decision about a path that Latchkey serves itself. */
-  | { readonly refusal: 'own_endpoint'; readonly detail: string }
-  | { readonly refusal: 'not_found'; readonly detail: string }
-  /** Errors of POST /login, POST /tokens and POST /sudo, with the code from the specification. */
   | {
       readonly refusal: 'grant';
       readonly status: 400 | 401 | 403 | 422;
       readonly code: GrantCode;
       readonly detail: string;
     }
-  | { readonly refusal: 'login_throttled'; readonly retryAfter: number }
-  /** The user has used up the writes of this clock hour. */
-  | { readonly refusal: 'rate_limited'; readonly retryAfter: number; readonly resetAt: EpochMs }
-  /** The token does not allow the client's address. */
-  | { readonly refusal: 'address'; readonly detail: string }
-  /** The token's request rate is exceeded. */
-  | { readonly refusal: 'token_rate'; readonly retryAfter: number }
-  | { readonly refusal: 'upstream_unreachable'; readonly detail: string }
-  | { readonly refusal: 'upstream_broken'; readonly detail: string }
-  | { readonly refusal: 'upstream_too_slow'; readonly detail: string }
-  | { readonly refusal: 'store_unavailable' }
-  /** A change was sent to the store but not confirmed: it may or may not have been made. */
-  | { readonly refusal: 'outcome_unknown' }
-  | { readonly refusal: 'account_source_unavailable' }
-  /** The keys of a JWT issuer cannot be fetched, and the known ones are not sufficient. */
-  | { readonly refusal: 'key_set_unavailable' }
-  /** `audit.required` is set and the audit log cannot be written. */
-  | { readonly refusal: 'audit_unavailable' }
-  /** The assertion of an allowed request cannot be signed; no request is forwarded without one. */
-  | { readonly refusal: 'signing_unavailable' }
-  | { readonly refusal: 'overloaded'; readonly detail: string }
-  | { readonly refusal: 'fault' };
+  | { readonly refusal: 'login_throttled' | 'token_rate'; readonly retryAfter: number }
+  | { readonly refusal: 'rate_limited'; readonly retryAfter: number; readonly resetAt: EpochMs };
 
-/**
- * Returns the refusal of a malformed or ambiguous request.
- *
- * @param detail sent to the client
- */
+/** `other_user`: the login in the body, or the token to rotate, is not that of the credential's user. */
+type DetailedTag =
+  | 'malformed' | 'malformed_check' | 'several_credentials' | 'expectation_failed' | 'body_too_large'
+  | 'fields_too_large' | 'target_too_long' | 'too_slow' | 'wrong_credential_kind' | 'cross_origin'
+  | 'service_worker' | 'other_customer' | 'other_user' | 'own_endpoint' | 'not_found' | 'address'
+  | 'upstream_unreachable' | 'upstream_broken' | 'upstream_too_slow' | 'overloaded'; // prettier-ignore
+
+/** `unauthenticated`: any invalid credential; `outcome_unknown`: the store has not confirmed a change. */
+type PlainTag =
+  | 'unauthenticated' | 'active_tokens' | 'store_unavailable' | 'outcome_unknown' | 'account_source_unavailable'
+  | 'key_set_unavailable' | 'audit_unavailable' | 'signing_unavailable' | 'fault'; // prettier-ignore
+
 export function malformed(detail: string): Refusal {
   return { refusal: 'malformed', detail };
 }
 
-/** Returns a refusal with audit events of what happened before it. */
 export function withAuditEvents(refusal: Refusal, before: readonly AuditEvent[]): Refusal {
   return { ...refusal, auditEvents: [...before, ...(refusal.auditEvents ?? [])] };
 }
 
-/**
- * Something that Latchkey depends on cannot answer now.
- *
- * That is the store, the audit log, the signing keys or an API of users.
- */
+/** The store, the audit log, the signing keys or an API of users cannot answer now. */
 export class Unavailable extends Error {
-  /**
-   * Refusal of the affected request. It is not let through, and not answered with a login prompt.
-   */
+  /** The request is not let through, and not answered with a login prompt. */
   readonly refusal: Refusal;
 
   constructor(refusal: Refusal, message: string, options?: ErrorOptions) {

@@ -1,21 +1,14 @@
 import { type EpochMs, LAST_TIME, wholeSecond } from '../util/time.js';
 import type { Token } from './token.js';
 
-/** The parameters of a rotation. */
 export interface RotationTerms {
-  /** Id of the replacement, and the digest of its secret. */
   readonly id: string;
   readonly digest: string;
   /** Milliseconds for which the old token is still accepted; 0 ends it immediately. */
   readonly overlap: number;
-  /** Maximum lifetime of a new token in milliseconds; null for no limit. */
   readonly maxLifetime: number | null;
-  /** Latest expiry of the replacement; null for no bound. */
   readonly notAfter: EpochMs | null;
-  /**
-   * Whether both tokens share a rate bucket, so that a token cannot evade its rate by rotating
-   * itself.
-   */
+  /** Whether both tokens share a rate bucket, so that a token cannot evade its rate by rotating itself. */
   readonly sharesRate: boolean;
 }
 
@@ -27,11 +20,8 @@ export interface Rotation {
 }
 
 /**
- * Computes the rotation of a token.
- *
- * The replacement copies everything from the old token except what concerns its lifetime. It gets
- * the lifetime that the old token was created with. The old token expires after the overlap, and
- * never later than it would have anyway.
+ * Computes the rotation of a token. The replacement has the lifetime that the old token was created with, and
+ * all else of it. The old token ends after the overlap, never later than before.
  */
 export function rotationOf(before: Token, terms: RotationTerms, now: EpochMs): Rotation {
   const { declared: _, rotated: __, predecessorId: ___, rateId, ...kept } = before;

@@ -8,7 +8,6 @@ const PREFIX = 'lk';
 const RANDOM_LENGTH = 32;
 const CHECK_LENGTH = 6;
 
-/** Length of an access token: `lk`, 32 random base62 characters, and a checksum of 6. */
 const ACCESS_TOKEN_LENGTH = PREFIX.length + RANDOM_LENGTH + CHECK_LENGTH;
 
 const randomBase62 = customAlphabet(BASE62, RANDOM_LENGTH);
@@ -17,21 +16,14 @@ const randomBase62 = customAlphabet(BASE62, RANDOM_LENGTH);
 export const newId: () => string = customAlphabet(BASE62, 22);
 
 /**
- * Generates an access token with 190 bits of randomness and a checksum.
- *
- * It is shown once and never stored.
+ * Generates an access token with 190 bits of randomness and a checksum. It is shown once and never stored.
  */
 export function newAccessToken(): string {
   const body = PREFIX + randomBase62();
   return body + checksum(body);
 }
 
-/**
- * Whether a value has the form of an access token and a correct checksum.
- *
- * A mistyped or made-up value fails here, before any look-up. A correct checksum does not mean that
- * the token exists.
- */
+/** Whether a value has the form and checksum of an access token; others need no look-up. */
 export function isAccessToken(value: string): boolean {
   if (value.length !== ACCESS_TOKEN_LENGTH || !value.startsWith(PREFIX)) return false;
   const split = ACCESS_TOKEN_LENGTH - CHECK_LENGTH;
@@ -51,36 +43,23 @@ export function hasTokenForm(value: string): boolean {
   return TOKEN_FORM.test(value);
 }
 
-/**
- * Whether a value is an access token that was mistyped or made up: it has the form, but a wrong
- * checksum. It is no credential of any kind.
- */
+/** Whether a value has the form of an access token but a wrong checksum; it is no credential of any kind. */
 export function isMadeUp(value: string): boolean {
   return hasTokenForm(value) && !isAccessToken(value);
 }
 
-/** Generates a session id: 256 random bits, base64url. */
 export function newSessionId(): string {
   return randomBytes(32).toString('base64url');
 }
 
 export const SESSION_ID_LENGTH = 43;
 
-/**
- * Returns the digest under which a secret is stored: SHA-256, base64url.
- *
- * Secrets are access tokens, legacy keys and session ids. A plain hash is sufficient because they
- * are random and long; passwords go through argon2id.
- */
+/** Returns the digest under which a secret is stored. A plain hash is enough for long random secrets. */
 export function digestOf(secret: string): string {
   return hash('sha256', secret, 'base64url');
 }
 
-/**
- * Returns the digest of a secret in a header field, whose Latin-1 characters stand for bytes.
- *
- * A legacy key may have any form; non-ASCII characters are sent as UTF-8.
- */
+/** Returns the digest of a secret in a header field, whose Latin-1 characters stand for UTF-8 bytes. */
 export function digestOfField(value: string): string {
   return hash('sha256', Buffer.from(value, 'latin1'), 'base64url');
 }
@@ -90,11 +69,7 @@ export function digestFromHex(hex: string): string {
   return Buffer.from(hex, 'hex').toString('base64url');
 }
 
-/**
- * Returns an id that is always the same for the same words.
- *
- * It is for records that are derived rather than declared.
- */
+/** Returns the id of a record that is derived from words and not declared. */
 export function derivedId(...words: string[]): string {
   const bytes = createHash('sha256').update(JSON.stringify(words)).digest();
   let id = '';

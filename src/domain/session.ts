@@ -3,11 +3,9 @@ import type { ForwardedClaims } from './identity-fields.js';
 
 /** A login session. It never contains the id that the cookie carries. */
 export interface Session {
-  /** SHA-256 of the session id, base64url. */
   readonly digest: string;
   /** Public id, for listing and ending sessions. */
   readonly id: string;
-  /** The owner. The session belongs to the owner's customer. */
   readonly userId: string;
   readonly createdAt: EpochMs;
   /** When the absolute timeout ends the session; activity does not extend it. */
@@ -18,18 +16,12 @@ export interface Session {
   readonly idleEndsAt: EpochMs;
   readonly ip: string;
   readonly userAgent: string | null;
-  /** The login at an OpenID Connect provider that started it; absent for a password login. */
   readonly provider?: ProviderLogin | undefined;
 }
 
-/** A login at an OpenID Connect provider. */
 export interface ProviderLogin {
-  /** Name of the provider in the configuration. */
   readonly name: string;
-  /**
-   * The provider's session id (the `sid` claim), by which the provider can end this session; null
-   * if it sent none.
-   */
+  /** The provider's session id (`sid`), by which it can end this session; null if it sent none. */
   readonly sid: string | null;
   /** The sealed ID token, for the logout at the provider. */
   readonly idToken?: string | undefined;
@@ -44,11 +36,8 @@ export interface SessionTimeouts {
 }
 
 /**
- * Whether a session is active.
- *
- * Both timeouts apply as currently configured. If the idle timeout was shorter when the session was
- * last used, that shorter timeout has ended the session permanently.
- *
+ * Whether a session is active, by both timeouts as now configured. A shorter idle timeout at its last use has
+ * ended it for good.
  * @param seenAt time of its last use, which may be later than the recorded one
  */
 export function isSessionActive(
@@ -62,7 +51,6 @@ export function isSessionActive(
   return seenAt > session.lastSeenAt || now < session.idleEndsAt;
 }
 
-/** Returns when a session ends if it is not used again. */
 export function sessionEndsAt({ endsAt, idleEndsAt }: Session): EpochMs {
   return Math.min(endsAt, idleEndsAt);
 }

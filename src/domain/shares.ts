@@ -17,7 +17,6 @@ export function holderOf(address: string, subject: Subject | null): Holder {
 
 type Kind = 'held' | 'waiting';
 
-/** The places of one network, user or credential. */
 interface Tally {
   readonly name: string;
   held: number;
@@ -40,7 +39,6 @@ export class Share<T> {
   }
 }
 
-/** The share that gives way, and the name in it that has the most. */
 export interface Most<T> {
   readonly share: Share<T>;
   readonly name: string;
@@ -48,11 +46,9 @@ export interface Most<T> {
 }
 
 /**
- * Counts the places of a shared resource, and decides who gives way.
- *
- * A holder has as much as its network, its user or its credential has, whichever is the most. What
- * two have in common does not decide between them: behind a proxy that is not known as one, all
- * clients have the same network, and a leaked token has the same user everywhere.
+ * Counts the places of a shared resource, and decides who gives way: whose network, user or credential has
+ * the most. What two have in common does not decide: behind an unknown proxy all share a network, and a
+ * leaked token has the same user everywhere.
  */
 export class Shares<T> {
   readonly #shares = new Map<string, Share<T>>();
@@ -79,7 +75,6 @@ export class Shares<T> {
     if (share.held + share.waiting === 0) this.#shares.delete(share.key);
   }
 
-  /** Returns a snapshot of the shares with a queue. */
   waiting(): Share<T>[] {
     return [...this.#shares.values()].filter(({ waiting }) => waiting > 0);
   }
@@ -95,9 +90,8 @@ export class Shares<T> {
   }
 
   /**
-   * Returns the share with the most, if it has strictly more than another would have. Within one
-   * network, that is the share of the user, and then of the credential, with the most.
-   *
+   * Returns the share with the most, if it has strictly more than another would have. Within one network,
+   * that is the share of the user, and then of the credential, with the most.
    * @param more what the other would have in addition
    */
   most(kind: Kind, other: Share<T>, more: number): Most<T> | undefined {
@@ -134,7 +128,6 @@ function total({ tallies }: Share<unknown>, kind: Kind): number {
   return tallies.reduce((sum, tally) => sum + tally[kind], 0);
 }
 
-/** Whether a waiting share comes before another. */
 function isBefore(a: Share<unknown>, b: Share<unknown>): boolean {
   const difference = total(a, 'held') - total(b, 'held');
   if (difference !== 0) return difference < 0;

@@ -3,22 +3,12 @@ import type { EpochMs } from '../util/time.js';
 /** Algorithms for signing assertions (RFC 7518 3.4, RFC 8037 3.1). */
 export type SigningAlgorithm = 'EdDSA' | 'ES256';
 
-/** A key that signs assertions. */
 export interface SigningKey {
-  /** Identifies the key in the header of what it signs (RFC 7515 4.1.4). */
   readonly kid: string;
   readonly algorithm: SigningAlgorithm;
-  /**
-   * Both halves as a sealed JSON Web Key.
-   *
-   * The published half is derived from it. Write access to the store without the sealing key is
-   * therefore not enough to add a key.
-   */
+  /** Both halves, sealed: writing to the store without the sealing key adds no key. */
   readonly sealedKey: string;
-  /**
-   * When the key starts to sign. It is published earlier, and signs until the next key of its
-   * algorithm starts.
-   */
+  /** It is published earlier, and signs until the next key of its algorithm starts. */
   readonly signsFrom: EpochMs;
 }
 
@@ -27,23 +17,19 @@ export interface PublicKey {
   readonly kty: string;
   readonly crv: string;
   readonly x: string;
-  /** Absent for curves with a single coordinate. */
   readonly y?: string | undefined;
   readonly kid: string;
   readonly alg: SigningAlgorithm;
   readonly use: 'sig';
 }
 
-/**
- * All keys of a deployment: current ones, future ones, and ones whose signatures are still in use.
- */
+/** All keys of a deployment: current ones, future ones, and ones whose signatures are still in use. */
 export interface SigningKeys {
   /** Incremented by each change, so that concurrent changes are detected. */
   readonly revision: number;
   readonly keys: readonly SigningKey[];
 }
 
-/** Returns the owner that the sealed key is bound to. */
 export function ownerOf({ kid, algorithm }: Pick<SigningKey, 'kid' | 'algorithm'>): string {
   return `signing key ${algorithm} ${kid}`;
 }

@@ -4,13 +4,11 @@ import { BASE62, newId } from './secret.js';
 /** An API token, or a migrated legacy key. It never contains the secret itself. */
 export interface Token {
   readonly id: string;
-  /** SHA-256 of the secret, base64url. */
   readonly digest: string;
   readonly kind: 'token' | 'legacy_key';
   /** The owner. The token belongs to the owner's customer, whichever that currently is. */
   readonly userId: string;
   readonly name: string;
-  /** Scopes in the order given at creation. */
   readonly scopes: readonly string[];
   /** Services that the token is restricted to, in the order given; empty if it is unrestricted. */
   readonly services: readonly string[];
@@ -18,35 +16,19 @@ export interface Token {
   readonly createdAt: EpochMs;
   readonly updatedAt: EpochMs;
   readonly expiresAt: EpochMs | null;
-  /**
-   * Set on a token from a directory file: only the file changes it, and once revoked it stays
-   * revoked.
-   */
+  /** Set on a token from a directory file: only the file changes it, and once revoked it stays revoked. */
   readonly declared?: true | undefined;
-  /** Id of the token that this one replaced in a rotation. */
   readonly predecessorId?: string | undefined;
-  /**
-   * Set once the token is rotated. It expires after an overlap in which both it and its replacement
-   * are accepted.
-   */
+  /** Set once the token is rotated; it expires after an overlap with its replacement. */
   readonly rotated?: Rotated | undefined;
-  /**
-   * Id of the token whose rate bucket this one uses, if a token created it by rotation; absent: its
-   * own bucket.
-   */
+  /** Token whose rate bucket this one uses, if that token created it by rotation; absent: its own. */
   readonly rateId?: string | undefined;
-  /** Limits on its use; absent if there are none. */
   readonly restrictions?: TokenRestrictions | undefined;
 }
 
-/** The rotation of a token. */
 interface Rotated {
-  /** Id of the replacement. */
   readonly to: string;
-  /**
-   * Set if the rotation had no overlap. The token has then expired by every clock, also by one that
-   * is behind or was set back.
-   */
+  /** Set if the rotation had no overlap: the token has expired, also by a clock that is behind. */
   readonly atOnce?: true | undefined;
   /** Set once somebody tried to rotate the token again. */
   readonly repeated?: true | undefined;
@@ -75,11 +57,7 @@ export interface SessionUse extends TokenUse {
   readonly idleEndsAt: EpochMs;
 }
 
-/**
- * Returns the service restriction of a token for services in the order given; none restrict nothing.
- *
- * Repeated ones count once, where they come first. The last of several is the token's service id.
- */
+/** Returns the restriction to services, each once; the last one is the token's service id. */
 export function restrictedTo(given: readonly string[]): Pick<Token, 'services' | 'serviceId'> {
   const services = [...new Set(given)];
   return { services, serviceId: services.at(-1) ?? null };
@@ -95,17 +73,11 @@ const FAMILY = 12;
 const COUNT = 6;
 const PLACE = FAMILY + COUNT;
 
-/**
- * Generates the id of a token that came from no other.
- *
- * The id of a replacement has the same family and the next count. So it tells which tokens it came
- * from, even when their records are gone.
- */
+/** Generates the id of a new token. Replacements keep its family and count on from it. */
 export function newTokenId(): string {
   return withCount(newId(), 0);
 }
 
-/** Generates the id of a token's replacement. */
 export function successorIdOf(id: string): string {
   let count = 0;
   for (const digit of id.slice(FAMILY, PLACE)) count = count * BASE62.length + BASE62.indexOf(digit);

@@ -1,48 +1,26 @@
-import { posix } from 'node:path';
-
-/** The parsed URL of an upstream. */
 export type UpstreamUrl = {
   /** Scheme, host and port, or `unix://` and the path; one spelling per address. */
   readonly origin: string;
   /**
-   * Host and port for the Host header field. HTTP/1.1 requires the field for a socket, too (RFC
-   * 9112 3.2).
+   * Host and port for the Host header field. HTTP/1.1 requires the field for a socket, too (RFC 9112 3.2).
    */
   readonly host: string;
-  /** Path that is prepended to every request target; has no trailing slash. */
   readonly prefix: string;
-} & (
-  | { readonly socketPath: null; readonly url: URL }
-  /** Path of a Unix socket, byte for byte. */
-  | { readonly socketPath: string; readonly url: null }
-);
+} & ({ readonly socketPath: null; readonly url: URL } | { readonly socketPath: string; readonly url: null });
 
 const SCHEME = 'unix://';
-/**
- * Size of `sun_path` on Linux without the trailing NUL. A longer path would be truncated, and name
- * another file.
- */
+/** Size of `sun_path` on Linux without the trailing NUL; a longer path would be cut. */
 const MAX_PATH = 107;
 /**
- * Path segments of printable ASCII.
- *
- * They exclude characters that some programs decode (%), or take for the end of the path (?, #, :)
- * or a user (@).
+ * Segments without what some programs decode (%), or take for the end of the path (?, #, :) or a user (@).
  */
 const PATH = /^(?:\/(?!\.{1,2}(?:\/|$))[!"$&-.0-9;->A-[\]-~]+)+$/;
-/** The rule above, in words. */
 export const SOCKET_URL_RULE =
   'unix:// and the absolute path of a socket, like unix:///run/api.sock: at most 107 printable ASCII characters without spaces, "%", "?", "#", ":", "@", "\\" and empty, "." or ".." segments';
 
-/**
- * A Unix socket as other programs write it.
- *
- * That is unix:/a, unix://a, http+unix://%2Fa, http://unix:/a:/path, or the path alone.
- */
-const SOCKET_LIKE =
-  /^(?:(?:https?\+)?unix:(?:\/\/localhost(?=\/))?|https?:\/\/unix:(?=\/)|(?=\/))([^:?#@]*)/i;
+/** A Unix socket in any notation: unix:/a, unix://a, http+unix://%2Fa, http://unix:/a:/path, /a. */
+const SOCKET_LIKE = /^(?:(?:https?\+)?unix:|https?:\/\/unix:\/|\/)/i;
 
-/** Parses the URL of an upstream; undefined for anything else. */
 export function parseUpstreamUrl(text: string): UpstreamUrl | undefined {
   if (text.startsWith(SCHEME)) {
     const socketPath = text.slice(SCHEME.length);
@@ -56,26 +34,13 @@ export function parseUpstreamUrl(text: string): UpstreamUrl | undefined {
   return { origin, host, prefix: url.pathname.replace(/\/+$/, ''), socketPath: null, url };
 }
 
-/**
- * Parses the URL of an upstream that is known to be valid.
- *
- * @throws TypeError if it is not the URL of an upstream
- */
+/** @throws TypeError if it is not the URL of an upstream */
 export function upstreamUrl(text: string): UpstreamUrl {
   const parsed = parseUpstreamUrl(text);
   if (parsed === undefined) throw new TypeError('expected the URL of an upstream');
   return parsed;
 }
 
-/** Whether a text denotes a Unix socket in any notation. */
 export function isSocketLike(text: string): boolean {
   return SOCKET_LIKE.test(text);
-}
-
-/** Returns the URL of the Unix socket that a text denotes; undefined if it is unclear. */
-export function suggestedSocketUrl(text: string): string | undefined {
-  const [, rest = ''] = SOCKET_LIKE.exec(text) ?? [];
-  if (text.includes('@')) return undefined;
-  const suggested = SCHEME + posix.normalize(`/${rest.replaceAll(/%2f/gi, '/')}`).replace(/(?<=.)\/$/, '');
-  return parseUpstreamUrl(suggested) === undefined ? undefined : suggested;
 }

@@ -7,91 +7,60 @@ export interface Customer {
   readonly name: string;
 }
 
-/**
- * Something that a token can be restricted to. A customer without services accepts any service id.
- */
+/** Something that a token can be restricted to. A customer without services accepts any service id. */
 export interface Service {
   readonly id: string;
   readonly customerId: string;
   readonly name: string;
 }
 
-/** Someone who owns tokens and sessions. */
 export interface User {
   readonly id: string;
   readonly customerId: string;
-  /**
-   * The login name, usually an e-mail address. It is unique; upper and lower case are equivalent.
-   */
+  /** The login name, usually an e-mail address. It is unique; upper and lower case are equivalent. */
   readonly login: string;
   readonly name: string;
   /** A role of the policy. It is looked up at each request, so changes take effect immediately. */
   readonly role: string;
   /** An argon2id PHC string; null if the store has no password for the user. */
   readonly passwordHash: string | null;
-  /**
-   * SHA-256 of the weaker hash that this one replaced. A directory file may still declare the
-   * weaker one.
-   */
+  /** SHA-256 of the weaker hash that this one replaced. A directory file may still declare the weaker one. */
   readonly rehashOf?: string | undefined;
   /** The sealed secret of the one-time passwords; null if two-factor authentication is off. */
   readonly otpSecret: string | null;
   /** A locked user cannot log in, and the user's tokens and sessions are refused. */
   readonly locked: boolean;
-  /**
-   * Set if an operator locked the user. Such a lock stays, whatever the directory file or an
-   * account source says.
-   */
+  /** Set if an operator locked the user; directory files and account sources do not lift such a lock. */
   readonly lockedBy?: 'operator' | undefined;
   /**
-   * The directory no longer declares this user, who still has active tokens.
-   *
-   * The user is locked until the last of them ends, then deleted. Absent for everyone else.
+   * The directory no longer declares this user, who is locked until the last active token ends, then deleted.
    */
   readonly deletionPending?: true | undefined;
   /**
-   * The person at an OpenID Connect provider whom this user represents; absent for users of the
-   * directory.
+   * The person at an OpenID Connect provider whom this user represents; absent for users of the directory.
    */
   readonly provider?: ProviderLink | undefined;
   readonly createdAt: EpochMs;
   readonly updatedAt: EpochMs;
 }
 
-/**
- * A user's identity at an OpenID Connect provider.
- *
- * The issuer and the subject never change; the provider may be renamed.
- */
+/** A user's identity at a provider. Issuer and subject never change; the provider may be renamed. */
 export interface ProviderLink {
-  /** Name of the provider in the configuration at the last login. */
   readonly name: string;
   readonly issuer: string;
   /** The `sub` claim, which the issuer never gives to anyone else. */
   readonly subject: string;
-  /**
-   * Time of the last login. It may be too early by up to one hour, or by up to 1/24 of
-   * `tokens.owner_login_within` if that is less.
-   */
+  /** May be too early by an hour, or by 1/24 of `tokens.owner_login_within` if that is less. */
   readonly loginAt: EpochMs;
 }
 
-/**
- * A user at the moment when a proof of identity was verified.
- *
- * Anything then created for the user refers to this state. The store creates it only if the user's
- * record still matches.
- */
+/** A user when an identity was verified; what follows requires that the record still matches. */
 export type VerifiedOwner = Pick<
   User,
   'id' | 'customerId' | 'createdAt' | 'passwordHash' | 'otpSecret' | 'locked'
 >;
 
-/**
- * Whether a user's record still matches the verified one.
- *
- * It does not if the user was changed, or deleted and created again.
- */
+/** Whether a user's record still matches: neither changed, nor deleted and created again. */
 export function isAsVerified(user: User | undefined, owner: VerifiedOwner): boolean {
   return (
     user !== undefined &&
@@ -109,15 +78,9 @@ function hasSamePassword({ passwordHash, rehashOf }: User, owner: VerifiedOwner)
   return owner.passwordHash !== null && rehashOf === digestOf(owner.passwordHash);
 }
 
-/** Name of the synthetic user that owns a customer's migrated legacy keys. */
 export const GLOBAL_API_TOKEN = 'Global API Token';
 
-/**
- * Returns the canonical form of a login name, for comparing and counting.
- *
- * It is NFKC, lower case and trimmed. The function is idempotent, so every name has exactly one
- * such form.
- */
+/** Returns the one canonical form of a login name, for comparing and counting: NFKC, lower case, trimmed. */
 export function loginKey(login: string): string {
   return login.normalize('NFKC').toLowerCase().normalize('NFKC').trim();
 }

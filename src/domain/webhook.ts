@@ -13,13 +13,8 @@ export const WEBHOOK_EVENTS = [
 
 export type WebhookEventType = (typeof WEBHOOK_EVENTS)[number];
 
-/**
- * An event queued in the store, in the same form in every store.
- *
- * `token` and `use` are records in JSON.
- */
+/** An event queued in the store; `token` and `use` are records in JSON. */
 export interface StoredWebhookEvent {
-  /** The same for every attempt (`webhook-id`). */
   readonly id: string;
   readonly type: WebhookEventType;
   readonly at: EpochMs;
@@ -35,17 +30,12 @@ export interface StoredWebhookEvent {
 /** Why the next login of a user will be refused. */
 export interface LockedLogin {
   readonly userId: string;
-  /** Too many failed logins, or a change to the user's record. */
   readonly reason: 'failed_logins' | 'user_locked';
   /** Seconds until the next attempt is allowed; null if someone must unlock the user. */
   readonly retryAfter: number | null;
 }
 
-/**
- * Returns the body of a webhook.
- *
- * It contains ids and times: no secret, no digest, and no name that someone typed.
- */
+/** Returns the body of a webhook: ids and times, no secret, no digest, no name that someone typed. */
 export function payloadOf(event: StoredWebhookEvent): string {
   return JSON.stringify({
     type: event.type,
@@ -59,9 +49,8 @@ function dataOf({ type, subject, customerId = null, token, use, locked }: Stored
     const { userId, reason, retryAfter } = locked;
     return { user_id: userId, customer_id: customerId, reason, retry_after: retryAfter };
   }
-  // For a record in a newer format, only the members known here are sent.
-  const record = parsed<Token>(token);
-  const used = parsed<TokenUse>(use);
+  const record = token === undefined ? undefined : (JSON.parse(token) as Token);
+  const used = use === undefined ? undefined : (JSON.parse(use) as TokenUse);
   return {
     token_id: record?.id ?? subject.slice(subject.indexOf(':') + 1),
     user_id: record?.userId ?? null,
@@ -76,17 +65,6 @@ function dataOf({ type, subject, customerId = null, token, use, locked }: Stored
   };
 }
 
-/** Formats a time of a record; null if there is none, or if the record is damaged. */
 function timeOf(at: EpochMs | null | undefined): string | null {
-  const isTime = typeof at === 'number' && !Number.isNaN(new Date(at).getTime());
-  return isTime ? formatTime(at) : null;
-}
-
-function parsed<T>(text: string | undefined): Partial<T> | undefined {
-  if (text === undefined) return undefined;
-  try {
-    return JSON.parse(text) as Partial<T>;
-  } catch {
-    return undefined;
-  }
+  return at == null ? null : formatTime(at);
 }

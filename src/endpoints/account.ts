@@ -17,10 +17,7 @@ import {
 } from './schema/responses.js';
 import { freshSudoRequest, readSudo, sudoRequest } from './schema/requests.js';
 
-/**
- * Shows the user of the request's credential, and confirms a password. Paths below these belong to
- * the upstream.
- */
+/** Paths below these belong to the upstream. */
 export const account = {
   tag: 'Account',
   description: 'The user of the credential, and confirming a password',
@@ -130,10 +127,7 @@ async function customerObject(directory: DirectoryStore, { customerId }: User) {
   return { id: customerId, name: customer?.name ?? '' };
 }
 
-/**
- * Names by id: of the services that a token is limited to, or else of all. A service missing from
- * the directory is named by its id.
- */
+/** A service missing from the directory is named by its id. */
 async function namesOfServices(directory: DirectoryStore, customerId: string, limit: readonly string[]): Promise<Record<string, string>> {
   const names = (await directory.listServices(customerId)).map(({ id, name }) => [id, name] as const);
   if (limit.length === 0) return Object.fromEntries(names);
@@ -141,10 +135,7 @@ async function namesOfServices(directory: DirectoryStore, customerId: string, li
   return Object.fromEntries(limit.map((id) => [id, known.get(id) ?? id]));
 } // prettier-ignore
 
-/**
- * A user in the form that clients of such interfaces expect. Properties that Latchkey does not have
- * get the same constant for everyone.
- */
+/** In the form that clients of such interfaces expect: what Latchkey does not have is a constant. */
 function userObject(user: User): CurrentUser {
   return {
     id: user.id,

@@ -7,14 +7,10 @@ import type { Call } from './endpoint.js';
 import type { EndpointServices } from './services.js';
 
 /**
- * Starts a browser's new session, ending the one that its cookie named before.
- *
- * The old session is ended even if someone else planted its cookie (session fixation).
- *
+ * Ends the session that the browser's cookie named before, even if someone planted the cookie (session
+ * fixation).
  * @param before audit events of the login
  * @param secure whether the browser's connection is TLS
- * @returns the cookie of the new session and all audit events
- * @throws Unavailable if ending the old session failed or is not confirmed
  */
 export async function beginSession(
   { head, now }: Pick<Call, 'head' | 'now'>,

@@ -10,41 +10,35 @@ import type { HeaderName } from './openapi/headers.js';
 import type { RefusalName } from './openapi/refusals.js';
 import type { EndpointServices } from './services.js';
 
-/** The settings of a configuration that affect the built-in endpoints. */
 export interface EndpointSettings {
-  /**
-   * Credentials accepted by the endpoints that list and delete tokens
-   * (`interface.token_endpoints`).
-   */
+  /** Of the endpoints that list and delete tokens (`interface.token_endpoints`). */
   readonly tokenEndpoints: 'session' | 'session_or_token';
-  /** The path of the web page, with leading and trailing slash; null when it is off. */
+  /** With leading and trailing slash; null when the page is off. */
   readonly page: string | null;
-  /** Whether assertions are signed (`identity.assertion`). */
+  /** `identity.assertion` */
   readonly assertion: boolean;
-  /** Whether the account endpoints are served (`interface.account_endpoints`). */
+  /** `interface.account_endpoints` */
   readonly account: boolean;
-  /** Whether people log in at OpenID Connect providers (`login.oidc`). */
+  /** `login.oidc` */
   readonly oidc: boolean;
-  /** The path of `interface.protected_resource`; null without it. */
+  /** `listen.ready_path` */
+  readonly readyPath: string | null;
+  /** Of `interface.protected_resource`; null without it. */
   readonly resourcePath: string | null;
 }
 
-/** Endpoints on one subject. */
 export interface Resource {
-  /** Groups its operations in the OpenAPI document. */
+  /** In the OpenAPI document. */
   readonly tag: string;
   readonly description: string;
-  /**
-   * Path prefix; null when the configuration turns the resource off. If absent, the paths are
-   * complete.
-   */
+  /** Path prefix; null when the configuration turns the resource off. */
   readonly base?: (settings: EndpointSettings) => string | null;
   /** A path ending in `*` below which no GET or HEAD is forwarded. */
   readonly owns?: string;
   readonly endpoints: readonly Endpoint[];
 }
 
-/** One built-in endpoint. Its routes, its OpenAPI operation and its types are derived from this. */
+/** Routes, OpenAPI operation and types are derived from this. */
 export interface Endpoint<
   Name extends string = string,
   Response extends z.ZodType | null = z.ZodType | null,
@@ -56,25 +50,23 @@ export interface Endpoint<
   readonly path: string;
   readonly credential:
     EndpointRule['credential'] | ((settings: EndpointSettings) => EndpointRule['credential']);
-  /** The action that the policy must allow. */
   readonly action?: string;
-  /** Null for an endpoint that serves files to browsers and is not in the OpenAPI document. */
+  /** Null for an endpoint that is not in the OpenAPI document. */
   readonly summary: string | null;
   readonly description?: string;
   readonly request?: RequestBody;
-  /** Whether it accepts a one-time password. */
   readonly otp?: true;
-  /** Schema of the success response; null when it has no JSON. */
+  /** Of the success response; null when it has no JSON. */
   readonly response: Response;
-  /** Schema of the success response with `?wait=fleet`, where supported. */
+  /** The same with `?wait=fleet`. */
   readonly receipt?: Receipt;
-  /** When it answers with a redirect (303) instead; absent if it never does. */
+  /** When it answers with a redirect (303) instead. */
   readonly redirects?: string;
-  /** Header fields of the success response, besides those of every response. */
+  /** Of the success response, besides those of every response. */
   readonly headers?: readonly HeaderName[];
-  /** The codes of its refusals by status. */
+  /** Of its refusals. */
   readonly codes?: Readonly<Partial<Record<400 | 401 | 403 | 422, readonly GrantCode[]>>>;
-  /** Its refusals, besides those derived from `credential` and `method`. */
+  /** Besides those derived from `credential` and `method`. */
   readonly refusals?: readonly RefusalName[];
   readonly handle: (
     call: Call,
@@ -86,36 +78,29 @@ export interface Endpoint<
 
 export interface RequestBody {
   readonly schema: z.ZodObject;
-  /**
-   * Also accepted with a credential that recently confirmed the password, where there is POST
-   * /sudo.
-   */
+  /** Also accepted after POST /sudo, where there is one. */
   readonly afterSudo?: z.ZodObject;
-  /** Whether the body may be omitted. */
   readonly optional?: true;
-  /** Also accepted with a session from a fresh provider login, where there are providers. */
+  /** Also accepted with a session from a fresh login at a provider. */
   readonly afterFreshLogin?: z.ZodObject;
-  /** Accepted content types; JSON and forms if absent. */
+  /** JSON and forms if absent. */
   readonly types?: readonly string[];
-  /** Schema of a form, where it differs from that of JSON. */
+  /** Where it differs from that of JSON. */
   readonly form?: z.ZodObject;
 }
 
-/** An authorized request to a built-in endpoint, with its body read. */
+/** An authorized request with its body. */
 export interface Call {
   readonly head: RequestHead;
-  /** The canonical path, including parameters. */
+  /** Canonical. */
   readonly path: string;
   readonly body: Body;
-  /** The sender; null at an endpoint that checks a password itself. */
+  /** Null at an endpoint that checks a password itself. */
   readonly subject: Subject | null;
   readonly now: EpochMs;
 }
 
-/**
- * Declares an endpoint. Its name stays a literal type, and `handle` must return what `response`
- * declares.
- */
+/** Keeps the name a literal type, and checks what `handle` returns. */
 export function endpoint<
   const Name extends string,
   Answer extends z.ZodType | null,
@@ -124,14 +109,12 @@ export function endpoint<
   return declaration;
 }
 
-/** Returns the subject of a call to an endpoint that takes a credential. */
 export function subjectOf({ subject }: Call): Subject {
   if (subject === null)
     throw new Error('the gate let a request without a subject to an endpoint that needs one');
   return subject;
 }
 
-/** Returns the subject of a call to an endpoint that takes a session. */
 export function sessionOf(call: Call): SessionSubject {
   const known = subjectOf(call);
   if (known.credential !== 'session')
@@ -139,7 +122,6 @@ export function sessionOf(call: Call): SessionSubject {
   return known;
 }
 
-/** Returns the id of the request's token, at an endpoint that takes a token. */
 export function ownTokenId(call: Call): string {
   const known = subjectOf(call);
   if (known.credential === 'session')

@@ -4,18 +4,23 @@ import { type Body, parseBody } from '../http/body.js';
 import type { Reply } from '../http/replies.js';
 import type { EndpointRule, RouteDefinition } from '../policy/route.js';
 import { account } from './account.js';
+import {
+  interfaceDescription,
+  protectedResource,
+  protectedResourceOfPath,
+  signingKeys,
+} from './documents.js';
 import type { Call, Endpoint, EndpointSettings, Resource } from './endpoint.js';
-import { interfaceDescription } from './interface.js';
 import { login } from './login.js';
 import { oidc } from './oidc.js';
 import { page } from './page.js';
-import { protectedResource, protectedResourceOfPath } from './protected-resource.js';
+import { readiness } from './readiness.js';
 import type { EndpointServices } from './services.js';
-import { signingKeys } from './signing-keys.js';
 import { tokens } from './tokens.js';
 
-/** All resources with built-in endpoints, in the order of the OpenAPI document. */
+/** In the order of the OpenAPI document. */
 const RESOURCES = [
+  readiness,
   login,
   tokens,
   account,
@@ -29,15 +34,11 @@ const RESOURCES = [
 
 export type EndpointName = (typeof RESOURCES)[number]['endpoints'][number]['name'];
 
-/**
- * Handles a call. It maps a plain value to a plain value, so endpoints can be tested without a
- * socket.
- */
+/** Plain values in and out: endpoints can be tested without a socket. */
 export type Handler = (call: Call) => Promise<Reply | Refusal>;
 
 export interface ServedEndpoint {
   readonly endpoint: Endpoint;
-  /** The complete path. */
   readonly path: string;
   readonly credential: EndpointRule['credential'];
 }
@@ -59,7 +60,7 @@ export function servedResources(settings: EndpointSettings) {
   });
 }
 
-/** Returns the routes of the built-in endpoints. Other methods on their paths are the routes'. */
+/** Other methods on their paths belong to the upstream. */
 export function builtInRoutes(settings: EndpointSettings): RouteDefinition[] {
   return servedResources(settings).flatMap(({ endpoints, owned }) => [
     ...endpoints.flatMap(routesOf),
@@ -67,10 +68,7 @@ export function builtInRoutes(settings: EndpointSettings): RouteDefinition[] {
   ]);
 }
 
-/**
- * The routes of an endpoint. A path that ends in a slash also gets a redirect from the path without
- * it.
- */
+/** A path that ends in a slash also gets a redirect from the path without it. */
 function routesOf({ endpoint, path, credential }: ServedEndpoint): RouteDefinition[] {
   const {
     name,
@@ -102,19 +100,17 @@ function successOf({ request, response }: Endpoint): EndpointRule['success'] {
 
 const ENDPOINTS = RESOURCES.flatMap((resource: Resource) => resource.endpoints);
 
-/** The endpoints whose body has the credential: a body that cannot be read does not supply it. */
+/** Endpoints whose body has the credential. */
 const TAKING_PASSWORDS: ReadonlySet<string> = new Set(
   ENDPOINTS.filter(({ codes }) => codes?.[400]?.includes('invalid_request')).map(({ name }) => name),
 );
 
-/** Parses the body of a request to an endpoint, or returns the refusal in that endpoint's form. */
 export function parseBodyOf(name: string, bytes: Buffer, contentType: string | undefined): Body | Refusal {
   const body = parseBody(bytes, contentType);
   if (!('refusal' in body) || body.refusal !== 'malformed' || !TAKING_PASSWORDS.has(name)) return body;
   return { refusal: 'grant', status: 400, code: 'invalid_request', detail: body.detail };
 }
 
-/** Returns the handlers of all built-in endpoints, by name. */
 export function createHandlers(services: EndpointServices): (name: string) => Handler {
   const byName = new Map(ENDPOINTS.map((each) => [each.name, (call: Call) => each.handle(call, services)]));
   return (name) => {
@@ -130,10 +126,11 @@ const WITHOUT_PAGE = builtInRoutes({
   assertion: true,
   account: true,
   oidc: true,
+  readyPath: null,
   resourcePath: '/',
 });
 
-/** Folder of the page's default path. It also contains the OpenAPI document. */
+/** The folder of the page's default path and of the OpenAPI document. */
 const SHARED = '_latchkey';
 
 /** Whether a path for the web page would collide with another built-in endpoint. */

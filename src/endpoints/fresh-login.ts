@@ -4,12 +4,9 @@ import type { Call } from './endpoint.js';
 import type { EndpointServices } from './services.js';
 
 /**
- * Grants, without a password, what a password would.
- *
- * The user must have no password and a session from a fresh login at the provider.
- *
+ * Grants what a password would to a user without one, who has a session from a fresh login at the provider.
  * @param status of the refusal when the account changed since the login
- * @returns undefined where this does not apply: for a user of no configured provider
+ * @returns undefined for a user of no configured provider
  */
 export async function checkFreshLogin<Granted extends object | null>(
   { head, now }: Pick<Call, 'head' | 'now'>,

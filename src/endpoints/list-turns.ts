@@ -1,8 +1,7 @@
 import { Unavailable } from '../domain/refusal.js';
 
-/** Maximum number of lists of one user that are in memory at once, in this process. */
+/** In this process. */
 const MAX_AT_ONCE = 2;
-/** Maximum number of requests of one user that wait, and the longest wait in milliseconds. */
 const MAX_WAITING = 20;
 const MAX_WAIT_MS = 2_000;
 
@@ -12,10 +11,8 @@ interface UserTurns {
 }
 
 /**
- * Limits the lists of one user that are created, or not yet read by their clients.
- *
- * The list of a customer with 100,000 tokens takes 30 MiB and seconds of processor time. The limit
- * applies to each user, so that nobody keeps others from finding the token to revoke.
+ * Limits the lists of one user that are in memory: that of a customer with 100,000 tokens takes 30 MiB and
+ * seconds of processor time. Others must still find the token to revoke.
  */
 export class ListTurns {
   readonly #users = new Map<string, UserTurns>();
@@ -25,12 +22,7 @@ export class ListTurns {
     this.#maxWait = maxWait;
   }
 
-  /**
-   * Waits for a turn.
-   *
-   * @returns the function that ends it, which may be called repeatedly
-   * @throws Unavailable if it would take too long
-   */
+  /** Returns the function that ends the turn. @throws Unavailable if the wait would be too long */
   async begin(userId: string): Promise<() => void> {
     let turns = this.#users.get(userId);
     if (turns === undefined) this.#users.set(userId, (turns = { begun: 0, waiting: new Set() }));
@@ -44,7 +36,7 @@ export class ListTurns {
     };
   }
 
-  /** Number of users with a turn, for tests. */
+  /** For tests. */
   get size(): number {
     return this.#users.size;
   }
@@ -64,7 +56,6 @@ export class ListTurns {
     });
   }
 
-  /** Passes the turn on. */
   #end(userId: string, turns: UserTurns): void {
     const [next] = turns.waiting;
     if (next !== undefined) {
@@ -77,7 +68,6 @@ export class ListTurns {
   }
 }
 
-/** The lists of this process. */
 export const listTurns = new ListTurns();
 
 function busy(): Unavailable {

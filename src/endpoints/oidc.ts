@@ -10,7 +10,8 @@ import type { Refusal } from '../domain/refusal.js';
 import type { Session } from '../domain/session.js';
 import type { EpochMs } from '../util/time.js';
 import type { User } from '../domain/user.js';
-import { cookieValues, formatSessionCookie, LOGIN_STATE_COOKIE } from '../http/cookies.js';
+import { cookiesFrom, cookieValues, formatSessionCookie, LOGIN_STATE_COOKIE } from '../http/cookies.js';
+import { fieldValues } from '../http/fields.js';
 import type { Reply } from '../http/replies.js';
 import type { RequestHead } from '../http/head.js';
 import { beginSession } from './begin-session.js';
@@ -54,13 +55,14 @@ export const oidc = {
         const { logins, pageUrl } = oidcOf(services);
         const query = new URLSearchParams(call.head.query);
         const [returnTo, ...others] = query.getAll('return_to');
-        const backTo = others.length > 0 ? undefined : returnTo;
+        const own = others.length > 0 ? undefined : ownPath(returnTo, services.page.publicUrl);
+        const backTo = own ?? null;
         const { address } = call.head.client;
         const started = await logins.begin(name, backTo, query.get('fresh') === '1', address, call.now);
         if (typeof started === 'object' && 'wait' in started) return throttledRefusal(started.wait);
-        if (typeof started === 'string')
-          return redirect(pageWith(services, started, ownPath(backTo) ?? null));
-        return redirect(started.url, stateCookie(pageUrl, started.cookie));
+        if (typeof started === 'string') return redirect(pageWith(services, started, backTo));
+        const { url, state, cookie } = started;
+        return redirect(url, ...stateCookies(call.head, pageUrl, state, cookie));
       }),
     }),
     endpoint({
@@ -74,9 +76,11 @@ export const oidc = {
       response: null,
       handle: ofProvider(async (name, call, services) => {
         const { logins, pageUrl } = oidcOf(services);
-        const cookie = readStateCookie(call.head, pageUrl);
-        const ended = await logins.end(name, call.head.query, cookie, call.head.client.address, call.now);
-        return endLogin(call, name, ended, services);
+        const { head } = call;
+        const state = new URLSearchParams(head.query).get('state') ?? '';
+        const cookie = readStateCookie(head, pageUrl, state);
+        const ended = await logins.end(name, head.query, cookie, head.client.address, call.now);
+        return endLogin(call, name, state, ended, services);
       }),
     }),
     endpoint({
@@ -132,19 +136,24 @@ export const oidc = {
 async function endLogin(
   call: Call,
   name: string,
+  state: string,
   { result, returnTo, auditEvents }: EndedLogin,
   services: EndpointServices,
 ): Promise<Reply<undefined> | Refusal> {
   const { sessions, page } = services;
   const { logins, pageUrl } = oidcOf(services);
   const { head, now } = call;
-  const forget = stateCookie(pageUrl, '');
   const failed = (failure: LoginFailure, user: User | null) => ({
-    // Any page can send a browser here, so a login in progress must not be affected.
-    ...redirect(pageWith(services, failure, returnTo), ...(failure === 'not_begun' ? [] : [forget])),
+    ...redirect(
+      pageWith(services, failure, returnTo),
+      // Any page can send a browser here, so a login in progress must not be affected.
+      ...(failure === 'not_begun' ? [] : [stateCookie(stateCookieName(pageUrl, state), '')]),
+    ),
     auditEvents: [...auditEvents, failedEvent(name, failure, user)],
   });
   if ('wait' in result) return throttledRefusal(result.wait);
+  if ('failure' in result && result.failure === 'not_begun' && (await hasSession(call, services)))
+    return { ...failed(result.failure, result.user), ...redirect(returnTo ?? page.path) };
   if ('failure' in result) return failed(result.failure, result.user);
   const { user, login } = result;
   const events = [...auditEvents, succeededEvent(name, user)];
@@ -163,7 +172,13 @@ async function endLogin(
   const noted = result.fresh
     ? await reporting(all, async () => noteFreshLogin(started.session, user, now, services))
     : [];
-  return { ...redirect(returnTo ?? page.path, cookie, forget), auditEvents: [...all, ...noted] };
+  // The state cookie stays: it has the target for whoever comes back here with the back button.
+  return { ...redirect(returnTo ?? page.path, cookie), auditEvents: [...all, ...noted] };
+}
+
+async function hasSession({ head, now }: Call, { identify }: EndpointServices): Promise<boolean> {
+  const subject = await identify?.(head, now);
+  return subject !== undefined && 'session' in subject;
 }
 
 /** Stores that a session comes from a login that the provider asked for anew. */
@@ -247,23 +262,49 @@ function pageWith({ page }: EndpointServices, failure: LoginFailure, returnTo: s
   return `${page.path}?${query.toString()}`;
 } // prettier-ignore
 
-/** Browsers accept a `__Host-` cookie only from this host and over TLS (RFC 6265bis 4.1.3.2). */
-function stateCookieName(pageUrl: string): string {
-  return pageUrl.startsWith('https:') ? `__Host-${LOGIN_STATE_COOKIE}` : LOGIN_STATE_COOKIE;
+/** Maximum number and bytes of the login states in one browser: servers refuse long heads. */
+const MAX_STATES = 5;
+const MAX_STATES_SIZE = 4_096;
+
+/**
+ * Returns the `Set-Cookie` values for a login that begins: its state, and the removal of the oldest
+ * others if they are too many. Browsers send the oldest first (RFC 6265 5.4).
+ */
+function stateCookies(head: RequestHead, pageUrl: string, state: string, sealed: string): string[] {
+  const name = stateCookieName(pageUrl, state);
+  const all = cookieFields(head).flatMap((field) => cookiesFrom(field, stateCookieName(pageUrl, '')));
+  let left = MAX_STATES_SIZE - name.length - sealed.length;
+  const removed = all.toReversed().filter(([other, value], i) => {
+    left -= other.length + value.length;
+    return left < 0 || i >= MAX_STATES - 1;
+  });
+  return [stateCookie(name, sealed), ...removed.map(([other]) => stateCookie(other, ''))];
 }
 
-function stateCookie(pageUrl: string, value: string): string {
+/**
+ * Browsers accept a `__Host-` cookie only from this host and over TLS (RFC 6265bis 4.1.3.2).
+ *
+ * @param state empty: the common start of all names
+ */
+function stateCookieName(pageUrl: string, state: string): string {
+  const prefix = pageUrl.startsWith('https:') ? '__Host-' : '';
+  return prefix + LOGIN_STATE_COOKIE + state.slice(0, 12);
+}
+
+function stateCookie(name: string, value: string): string {
   const maxAge = value === '' ? 0 : LOGIN_TIME_MS / 1000;
-  return formatSessionCookie({ name: stateCookieName(pageUrl), value, maxAge, secure: false });
+  return formatSessionCookie({ name, value, maxAge, secure: false });
 }
 
-/** The login state cookie; undefined when there is none, or when someone planted a second one. */
-function readStateCookie({ fields }: RequestHead, pageUrl: string): string | undefined {
-  const found: string[] = [];
-  for (let i = 0; i < fields.length; i += 2)
-    if (fields[i]?.toLowerCase() === 'cookie')
-      found.push(...cookieValues(fields[i + 1] ?? '', stateCookieName(pageUrl)));
+/** The cookie of a login state; undefined when there is none, or when someone planted a second one. */
+function readStateCookie(head: RequestHead, pageUrl: string, state: string): string | undefined {
+  const name = stateCookieName(pageUrl, state);
+  const found = cookieFields(head).flatMap((field) => cookieValues(field, name));
   return found.length === 1 ? found[0] : undefined;
+}
+
+function cookieFields({ fields }: RequestHead): string[] {
+  return fieldValues(fields, 'cookie');
 }
 
 function succeededEvent(provider: string, { id, customerId }: User): AuditEvent {

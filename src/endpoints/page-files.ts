@@ -3,18 +3,15 @@ import { extname } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import type { Content } from '../http/json.js';
 
-/** A file of the web page, plain and compressed. */
 export interface PageFile {
   readonly plain: Content;
   readonly packed: Content;
 }
 
-/**
- * The files of the web page, in memory. A request's path is only ever compared with their names.
- */
+/** A request's path is only ever compared with the names of files. */
 export interface PageFiles {
   readonly html: PageFile;
-  /** By name. Each name contains a digest of the content. */
+  /** By name, which contains a digest. */
   readonly assets: ReadonlyMap<string, PageFile>;
 }
 
@@ -24,23 +21,15 @@ const TYPES: Readonly<Record<string, string>> = {
   '.svg': 'image/svg+xml',
 };
 
-/** Placeholder in the HTML for whether there are OpenID Connect providers. */
+/** Placeholders in the HTML. */
 const HAS_PROVIDERS = 'name="identity-providers" content="no"';
 
-/** Where the build puts the page, next to the compiled code. */
+/** Where the build puts the page. */
 const FOLDER = new URL('../ui/', import.meta.url);
 
-/** Placeholder in the HTML for the name of the one-time password field. */
 const OTP_NAME = 'content="Service-OTP"';
 
-/**
- * Reads the built page.
- *
- * @param otpName field of the one-time password, which the page must know before anyone is logged
- * in
- * @param hasProviders whether the page must fetch the login methods
- * @throws when the page was not built
- */
+/** @param otpName of the one-time password's field, which the page must know before a login */
 export function readPageFiles(otpName: string, hasProviders: boolean): PageFiles {
   const assets = new URL('assets/', FOLDER);
   try {

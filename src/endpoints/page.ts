@@ -12,8 +12,8 @@ import { describeScope } from './scope-words.js';
 import { sessionEndpoints } from './sessions.js';
 
 /**
- * Allows no other origin as a source or destination, no inline code, no script injection through
- * the DOM, and no embedding of the page in frames.
+ * Allows no other origin as a source or destination, no inline code, no script injection through the DOM, and
+ * no embedding of the page in frames.
  */
 const CONTENT_SECURITY_POLICY = [
   "default-src 'none'",
@@ -31,7 +31,6 @@ const CONTENT_SECURITY_POLICY = [
 
 const YEAR_SECONDS = 31_536_000;
 
-/** The web page, and the endpoints that only it uses. */
 export const page = {
   tag: 'Page',
   description: 'Endpoints of the web page, under its own path',
@@ -122,7 +121,7 @@ export const page = {
   ],
 } as const satisfies Resource;
 
-/** The provider whose login created a session, if it is still configured. */
+/** If it is still configured. */
 async function providerOf(
   subject: SessionSubject,
   now: EpochMs,
@@ -134,7 +133,6 @@ async function providerOf(
   return found === undefined ? {} : { provider: { ...found, confirmed: await sudoGrants.isFresh(subject, now) } };
 } // prettier-ignore
 
-/** Header fields of everything that a browser loads as part of the page. */
 function pageFields(head: RequestHead): string[] {
   const fields = [
     ['Content-Security-Policy', CONTENT_SECURITY_POLICY],
@@ -158,7 +156,6 @@ function serveFile(file: PageFile | undefined, head: RequestHead): Reply<undefin
     : { status: 200, content: file.plain, headers: fields };
 }
 
-/** Whether the client names gzip as acceptable. Otherwise the file is sent uncompressed. */
 function takesGzip({ fields }: RequestHead): boolean {
   const codings = firstField(fields, 'accept-encoding')?.split(',') ?? [];
   return codings.some((coding) => /^\s*(?:x-)?gzip\s*(?:;\s*q=(?:1|0\.0*[1-9])[\d.]*\s*)?$/i.test(coding));

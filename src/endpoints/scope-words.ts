@@ -1,6 +1,5 @@
 import type { Rules } from '../policy/patterns.js';
 
-/** A scope described for people who choose one. */
 export interface ScopeWords {
   readonly name: string;
   readonly title: string;
@@ -11,7 +10,7 @@ export interface DescribedRules extends Rules {
   readonly description?: string | undefined;
 }
 
-/** Descriptions by permission and not by scope name, because a configuration can redefine names. */
+/** By permission and not by scope name, because a configuration can redefine names. */
 const KNOWN: readonly (readonly [allow: string, title: string, description: string])[] = [
   ['*', 'Full access', 'Can do everything that you can do, in the services and in the account.'],
   ['*:read', 'Read only', 'Can read everything that you can read, and changes nothing.'],
@@ -19,7 +18,6 @@ const KNOWN: readonly (readonly [allow: string, title: string, description: stri
   ['purge:all', 'Purge all', 'Can purge everything in a service at once, and nothing else.'],
 ];
 
-/** Describes what a scope permits: the configuration's text, or one generated from its rules. */
 export function describeScope(
   name: string,
   { allow = [], deny = [], description }: DescribedRules,

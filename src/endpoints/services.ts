@@ -16,7 +16,6 @@ import type { DirectoryStore } from '../store/directory-store.js';
 import type { PageFiles } from './page-files.js';
 import type { ResourceMetadata } from './schema/responses.js';
 
-/** Dependencies of the built-in endpoints' handlers. */
 export interface EndpointServices {
   readonly directory: DirectoryStore;
   readonly policy: Policy;
@@ -27,7 +26,7 @@ export interface EndpointServices {
   readonly receipts: Pick<FleetReceipts, 'collect'>;
   readonly ownership: Ownership;
   readonly sudoGrants: SudoGrants;
-  /** Identifies the request's credential; null when there is no `POST /sudo`. */
+  /** Null when there is no `POST /sudo`. */
   readonly identify: Gate['identify'] | null;
   /** Null when there are no assertions. */
   readonly signingKeys: KeyRing | null;
@@ -37,37 +36,36 @@ export interface EndpointServices {
   /** Null without OpenID Connect providers. */
   readonly oidc: OidcSettings | null;
   readonly page: PageSettings;
+  /** Whether this process serves requests: its store is available, and it is not shutting down. */
+  readonly isReady: () => Promise<boolean>;
   readonly interfaceDocument: () => Promise<Content>;
 }
 
-/** Logins at OpenID Connect providers. */
 interface OidcSettings {
   readonly logins: ProviderLogins;
-  /** The URL of the web page as browsers see it. */
+  /** As browsers see it. */
   readonly pageUrl: string;
-  /** Whether any user may have a password. */
   readonly hasPasswords: () => MaybePromise<boolean>;
 }
 
-/** The web page, and the settings that it shows. */
 interface PageSettings {
   /** Null when the page is off. */
   readonly files: PageFiles | null;
-  /** Its path, with leading and trailing slash. */
+  /** With leading and trailing slash. */
   readonly path: string;
-  /** Name of the field that carries a token. */
+  /** Of the field that carries a token. */
   readonly keyName: string;
   /** Other ways to send a token. */
   readonly accepts: { readonly bearer: boolean; readonly basic: boolean };
-  /** The origin of `login.public_url`; null when not configured. */
+  /** Of `login.public_url`. */
   readonly publicUrl: string | null;
   readonly scopes: Readonly<Record<string, DescribedRules>>;
-  /** Milliseconds; null when the lifetime of tokens is unlimited. */
+  /** Milliseconds; null when unlimited. */
   readonly maxLifetime: number | null;
-  /** Milliseconds before its expiry from which on a token is marked; null when not configured. */
+  /** Milliseconds before its expiry from which on a token is marked. */
   readonly warnBefore: number | null;
   /** Milliseconds. */
   readonly rotation: { readonly overlap: number; readonly max_overlap: number };
-  /** Idle timeout of sessions, milliseconds. */
+  /** Of sessions, milliseconds. */
   readonly idleTimeout: number;
 }

@@ -5,7 +5,7 @@ import { endpoint, sessionOf } from './endpoint.js';
 import { session, type SessionObject } from './schema/responses.js';
 import { sessionEvent } from '../accounts/sessions.js';
 
-/** The session endpoints below the page's path. They only cover the user's own sessions. */
+/** They only cover the user's own sessions. */
 export const sessionEndpoints = [
   endpoint({
     name: 'list_sessions',
@@ -44,7 +44,6 @@ export const sessionEndpoints = [
     summary: "End one of the user's own sessions",
     response: null,
     refusals: ['NotFound'],
-    /** Another user's session is reported as not found. */
     handle: async (call, { sessions }) => {
       const id = call.path.slice(call.path.lastIndexOf('/') + 1);
       const { user } = sessionOf(call);
@@ -56,7 +55,6 @@ export const sessionEndpoints = [
   }),
 ] as const;
 
-/** A session in responses. It is identified by its public id, never by the cookie's value. */
 function sessionObject(session: Session, current: Session): SessionObject {
   return {
     id: session.id,

@@ -3,12 +3,6 @@ import type { Token } from '../domain/token.js';
 import type { TokenWithUse } from '../store/token-store.js';
 import type { CreatedTokenObject, TokenObject } from './schema/responses.js';
 
-/**
- * A token in responses after its creation. The four fields about its use are null if it was never
- * used.
- *
- * @param customerId customer of its owner
- */
 export function tokenObject({ token, use }: TokenWithUse, customerId: string): TokenObject {
   const seenAt = use === null ? null : formatTime(use.at);
   return {
@@ -20,10 +14,6 @@ export function tokenObject({ token, use }: TokenWithUse, customerId: string): T
   };
 }
 
-/**
- * A token in the response to its creation: without use, and with its secret, which is shown only
- * once.
- */
 export function createdTokenObject(token: Token, customerId: string, secret: string): CreatedTokenObject {
   return { ...baseObject(token, customerId), access_token: secret };
 }
@@ -46,7 +36,7 @@ function baseObject(token: Token, customerId: string): Omit<CreatedTokenObject, 
   };
 }
 
-/** Returns the header field for the tokens that a revocation or suspension reached by their rotation. */
+/** For the tokens that a revocation or suspension reached by their rotation. */
 export function furtherTokens(count: number): string[] {
   return count === 0 ? [] : ['Latchkey-Further-Tokens', String(count)];
 }

@@ -4,6 +4,7 @@ import type { AuditEvent } from '../domain/audit.js';
 import { segmentAt } from '../domain/path.js';
 import type { Refusal } from '../domain/refusal.js';
 import type { User } from '../domain/user.js';
+import type { RequestHead } from '../http/head.js';
 import { jsonList } from '../http/json.js';
 import type { Reply } from '../http/replies.js';
 import type { TokenWithUse } from '../store/token-store.js';
@@ -32,12 +33,10 @@ import {
   wrongLoginName,
 } from './schema/requests.js';
 import type { EndpointServices } from './services.js';
-import { readWait, receiptReply } from './fleet-wait.js';
 import { listTurns } from './list-turns.js';
 import { checkFreshLogin } from './fresh-login.js';
-import { updateToken } from './token-limits.js';
+import { rotationEndpoints, updateToken } from './token-changes.js';
 import { createdTokenObject, furtherTokens, tokenObject } from './token-object.js';
-import { rotationEndpoints } from './token-rotation.js';
 
 const asConfigured = ({ tokenEndpoints }: EndpointSettings) => tokenEndpoints;
 
@@ -67,10 +66,7 @@ export const tokens = {
         422: ['Unprocessable Entity'],
       },
       refusals: ['Unauthenticated', 'Throttled'],
-      /**
-       * A credential counts only when no login name is sent, because clients send theirs with every
-       * request.
-       */
+      /** A credential counts only without a login name: clients send theirs with every request. */
       handle: async (call, services) => {
         const { head, now } = call;
         const { attempt, namesUser, request } = readCreateToken(call.body, call.head.query);
@@ -123,7 +119,6 @@ export const tokens = {
       summary: "List the tokens of every user of the caller's own customer",
       description: "The oldest first. `id` is the id of the caller's own customer.",
       response: token.array(),
-      /** The gate has already refused other customers. */
       handle: async (call, services) => {
         const { user } = subjectOf(call);
         return listed(user, async () => services.tokens.ofCustomer(user.customerId));
@@ -217,9 +212,7 @@ export const tokens = {
   ],
 } as const satisfies Resource;
 
-/**
- * Returns the user of a call's credential if it recently confirmed the password; else undefined.
- */
+/** If it recently confirmed the password. */
 async function sudoUser({ head, now }: Call, { identify, sudoGrants }: EndpointServices): Promise<User | undefined> {
   const subject = await identify?.(head, now);
   if (subject === undefined || 'refusal' in subject) return undefined;
@@ -246,16 +239,35 @@ async function revoke(
   return { ...revokedAll, after: async () => ({ ...(await receiptReply(sentAt, services)), headers }) };
 }
 
+/** Reads `?wait=fleet`: whether to respond only once every sidecar has dropped the token. */
+function readWait({ query }: RequestHead): { readonly fleet: boolean } | Refusal {
+  const given = new URLSearchParams(query).getAll('wait');
+  if (given.length === 0) return { fleet: false };
+  if (given.length === 1 && given[0] === 'fleet') return { fleet: true };
+  // A client that asks to wait must not mistake another response for the confirmation.
+  const detail = 'wait must be "fleet" and given once; omit it for an immediate response';
+  return { refusal: 'grant', status: 422, code: 'Unprocessable Entity', detail };
+}
+
+/** 200 when every sidecar has dropped the token, else 202. */
+async function receiptReply(
+  sentAt: number,
+  { receipts }: EndpointServices,
+): Promise<Reply<FleetReceiptObject>> {
+  const { sidecars, slowestMs, missing } = await receipts.collect(sentAt);
+  const late = missing.map(({ name, heartbeatAge }) => ({ name, heartbeat_age_ms: heartbeatAge }));
+  return {
+    status: late.length === 0 ? 200 : 202,
+    json: { sidecars, slowest_ms: slowestMs, ...(late.length === 0 ? {} : { missing: late }) },
+  };
+}
+
 async function show(id: string, { customerId }: User, { tokens }: EndpointServices): Promise<Reply<TokenObject> | Refusal> {
   const found = await tokens.get(id, customerId);
   return found === undefined ? notFound(id) : { status: 200, json: tokenObject(found, customerId) };
 } // prettier-ignore
 
-/**
- * Returns a JSON array of {@link tokenObject}s, once it is the user's turn.
- *
- * @param user who asks for the list
- */
+/** @param user who asks for the list */
 async function listed(
   { id, customerId }: User,
   find: () => Promise<readonly TokenWithUse[]>,

@@ -2,12 +2,8 @@ import { lstatSync, mkdirSync, statSync } from 'node:fs';
 import { dirname } from 'node:path';
 
 /**
- * Creates a folder with its missing parents, or accepts one that exists.
- *
- * `mkdir` of Node with `recursive` never ends where the parent exists and takes no folder (ENOENT):
- * in `/proc`, or in a mounted folder whose source was removed.
- *
- * @throws the system's error
+ * Creates a folder with its parents. `mkdir` of Node with `recursive` never ends where the parent
+ * exists and takes no folder (ENOENT), as in `/proc`.
  */
 export function makeFolder(path: string, mode = 0o777): void {
   try {

@@ -4,11 +4,9 @@ import { closeSync, constants, fstatSync, openSync, readFileSync } from 'node:fs
 const MAX_BYTES = 32 * 1024 * 1024;
 
 /**
- * Reads a file that an operator names in a configuration. Only regular files are read, also behind
- * symbolic links: a named pipe blocks the process until someone writes to it, and a device may
- * never end.
+ * Reads a regular file: a named pipe blocks the process until someone writes to it, and a device
+ * may never end.
  *
- * @param limit maximum size, in bytes
  * @throws Error that continues "the file cannot be read:"; a system error has its code
  */
 export function readRegularFile(file: string, limit = MAX_BYTES): Buffer {

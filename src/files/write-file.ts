@@ -17,10 +17,8 @@ const MODE = 0o600;
 export class LinkRefused extends Error {}
 
 /**
- * Opens a file to append to, and creates it (mode 0600) if it is missing.
- *
  * Whoever may write to its folder could place a link there, and a command of root would write to
- * another file. So a symbolic link is refused, and for root a further name of somebody else's file.
+ * another file. So a symbolic link is refused, and for root a hard link to another user's file.
  *
  * @throws LinkRefused, or the system's error
  */
@@ -43,7 +41,6 @@ export function openToAppend(file: string): number {
   throw new LinkRefused(`${file} is a hard link to a file of another user; remove it`);
 }
 
-/** Appends to a file like {@link openToAppend}. @throws LinkRefused, or the system's error */
 export function appendTo(file: string, text: string): void {
   const descriptor = openToAppend(file);
   try {
@@ -53,10 +50,7 @@ export function appendTo(file: string, text: string): void {
   }
 }
 
-/**
- * Writes a file (mode 0600) that will be renamed, in place of what a stopped process left under its
- * name.
- */
+/** Writes a file (mode 0600) over what a stopped process left under its name. */
 export function writeDraft(file: string, text: string): void {
   rmSync(file, { force: true });
   const descriptor = openNew(file, constants.O_WRONLY);
@@ -72,8 +66,8 @@ export function symbolic(file: string): LinkRefused {
 }
 
 /**
- * Creates a file. One that root creates gets the owner of its folder, because a server that runs as
- * that user must be able to write to it too.
+ * A file that root creates gets the owner of its folder: a server that runs as that user must be
+ * able to write to it too.
  */
 function openNew(file: string, flags: number): number {
   // With O_EXCL, a link counts as an existing file.

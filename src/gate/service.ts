@@ -6,9 +6,7 @@ import { foldName } from '../http/protected-fields.js';
 import type { Match } from '../policy/routes.js';
 
 /**
- * The service that a request names.
- *
- * Null on a route that has none; undefined when the route has one and the request does not name it.
+ * The service that a request names: null on a route that has none, undefined if the request does not name it.
  */
 export type NamedService = string | null | undefined;
 
@@ -18,13 +16,7 @@ const PLAIN_VALUE = /^[A-Za-z0-9._~:@/-]+$/;
 /** Maximum number of parameters. Readers such as PHP ignore further ones. */
 const MAX_PARAMETERS = 1_000;
 
-/**
- * Reads the service that a request names. Refuses a request in which an upstream could read another
- * one.
- *
- * The authorized value is the sent value: one field or parameter of the exact name, forwarded
- * unchanged, with nothing beside it that some reader takes for the same name.
- */
+/** Reads the service from the one field or parameter of its exact name; refuses look-alikes beside it. */
 export function serviceOf(head: RequestHead, { route, path }: Match): NamedService | Refusal {
   if (route.service === null) return null;
   switch (route.service.from) {
@@ -37,7 +29,6 @@ export function serviceOf(head: RequestHead, { route, path }: Match): NamedServi
   }
 }
 
-/** Whether {@link serviceOf} refused. */
 export function isRefused(service: NamedService | Refusal): service is Refusal {
   return typeof service === 'object' && service !== null;
 }
@@ -45,8 +36,7 @@ export function isRefused(service: NamedService | Refusal): service is Refusal {
 /** @param name in lower case */
 function onlyField({ fields, connection }: RequestHead, name: string): string | undefined | Refusal {
   const folded = foldName(name);
-  // Proxies remove the fields that Connection names (RFC 9110 7.6.1), so the upstream would not
-  // receive it.
+  // Proxies remove what Connection names (RFC 9110 7.6.1), so the upstream would not receive it.
   if (connection?.split(',').some((option) => foldName(option.trim()) === folded) === true)
     return malformed(`Connection must not name the header ${name}, which names the service`);
   let found: string | undefined;
@@ -87,10 +77,9 @@ function onlyParameter(query: string, name: string): string | undefined | Refusa
 } // prettier-ignore
 
 /**
- * Whether some reader takes a parameter for the one with a folded name.
- *
- * PHP drops spaces before a name, cuts it at NUL, and turns most other characters into `_`. Rack
- * and qs make a list of `name[]` and ignore stray brackets. Others ignore case.
+ * Whether some reader takes a parameter for the one with a folded name. PHP drops spaces before a name, cuts
+ * it at NUL and turns most other characters into `_`; Rack and qs read `name[]` as a list; others ignore
+ * case.
  */
 function isReadAs(name: string, folded: string): boolean {
   const start = trimStart(name);
@@ -106,7 +95,6 @@ function foldsTo(name: string, folded: string): boolean {
   return name.length === folded.length && foldName(name) === folded;
 }
 
-/** Spaces, `+` and control characters. */
 function isBlank(code: number): boolean {
   return code <= 0x20 || code === 0x2b || code === 0x7f || code === 0xa0;
 }
@@ -123,9 +111,7 @@ function trimEnd(text: string): string {
   return text.slice(0, to);
 }
 
-/**
- * Decodes `%XX`, each to one character. A remaining `%` was not an escape, or was an escaped `%`.
- */
+/** Decodes `%XX`, each to one character. A remaining `%` was not an escape, or was an escaped `%`. */
 function decodeBytes(text: string): string {
   if (!text.includes('%')) return text;
   const bytes = Buffer.from(text, 'latin1');

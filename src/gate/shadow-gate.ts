@@ -18,12 +18,8 @@ export interface OtherRules {
 const NOT_LOOKED_UP: Refusal = { refusal: 'store_unavailable' };
 
 /**
- * Evaluates a request against other rules, after the gate decided it by its own.
- *
- * It runs the same gate, with the steps in the same order. It reuses the gate's findings: who sent
- * the request, whose record it names, whether a user has active tokens. The store is asked only for
- * what the other rules need and the gate did not. Nothing is counted or recorded: no use of a
- * credential, no request rate, no write.
+ * Evaluates a request by other rules, after the gate decided it by its own, with the gate's findings. The
+ * store is asked only for what the gate did not need, and nothing is counted or recorded.
  */
 export class ShadowGate {
   readonly #findings: ReusedFindings;
@@ -41,17 +37,13 @@ export class ShadowGate {
     });
   }
 
-  /**
-   * @param verdict the gate's verdict
-   * @param mayAsk whether the store may be asked for a credential that the gate did not check
-   */
+  /** @param mayAsk whether the store may be asked for a credential that the gate did not check */
   evaluate(head: RequestHead, verdict: Verdict, mayAsk: boolean): MaybePromise<Verdict> {
     this.#findings.begin(verdict, mayAsk);
     try {
       return this.#gate.evaluate(head, Date.now());
     } finally {
-      // Later continuations ask the store again, because another request may be in progress by
-      // then.
+      // Another request may be in progress when later continuations run.
       this.#findings.begin(null, true);
     }
   }
@@ -62,9 +54,7 @@ export function isUnknown({ refusal }: Verdict): boolean {
   return refusal === NOT_LOOKED_UP;
 }
 
-/**
- * The gate's findings about the current request, with the store as the source of everything else.
- */
+/** The gate's findings about the current request, with the store as the source of everything else. */
 class ReusedFindings {
   readonly #parts: GateServices;
   readonly #rules: Ownership;
@@ -121,10 +111,7 @@ class ReusedFindings {
   }
 }
 
-/**
- * Whether a refusal is about the credential or its token's limits. Any route that takes a
- * credential refuses it likewise.
- */
+/** Whether a refusal is about the credential, so that any route that takes one refuses likewise. */
 function isOfCredential({ refusal }: Refusal): boolean {
   switch (refusal) {
     case 'unauthenticated':

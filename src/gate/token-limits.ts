@@ -20,12 +20,7 @@ interface CompiledRanges {
   isIn: boolean;
 }
 
-/**
- * Checks the limits of a token: its permitted addresses and its request rate.
- *
- * Suspension is checked together with the credential instead, because nobody may learn that such a
- * token exists.
- */
+/** Checks a token's addresses and rate; suspension is part of the credential, to keep it unknown. */
 export class TokenLimits {
   readonly #defaults: DefaultLimits | undefined;
   readonly #rates: Pick<TokenRates, 'take'> | null;
@@ -38,17 +33,11 @@ export class TokenLimits {
     this.#rates = rates;
   }
 
-  /** Returns the same limits without the request rate. */
   withoutRate(): TokenLimits {
     return new TokenLimits(this.#defaults ?? NO_DEFAULTS, null);
   }
 
-  /**
-   * Returns the refusal of a request that exceeds its token's limits; undefined when it is within
-   * them.
-   *
-   * @param counts whether the rate applies
-   */
+  /** @param counts whether the rate applies */
   refuse(subject: Subject, { client }: RequestHead, counts: boolean): MaybePromise<Refusal | undefined> {
     if (subject.credential === 'session' || subject.credential === 'jwt') return undefined;
     const { id, rateId, restrictions } = subject.token;
@@ -78,7 +67,6 @@ export class TokenLimits {
   }
 }
 
-/** @param wait milliseconds; 0 for none */
 function refusalOf(wait: number): Refusal | undefined {
   return wait === 0 ? undefined : { refusal: 'token_rate', retryAfter: Math.max(1, Math.ceil(wait / 1000)) };
 }

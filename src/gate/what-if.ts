@@ -15,14 +15,12 @@ export function authenticatorOf(sender: Sender): WhatIf['authenticator'] {
   };
 }
 
-/** Returns a synthetic user, to find out what a role may do. */
 export function syntheticUser(role: string, customerId: string, id = 'somebody'): User {
   return {
     id, customerId, login: id, name: '', role, passwordHash: null, otpSecret: null, locked: false, createdAt: 0, updatedAt: 0,
   };
 } // prettier-ignore
 
-/** Returns a synthetic session of a user. */
 export function syntheticSession(user: User): SessionSubject {
   const session = {
     digest: '', id: '', userId: user.id, createdAt: 0, endsAt: 0, idleEndsAt: 0, lastSeenAt: 0, ip: '',

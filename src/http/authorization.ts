@@ -1,21 +1,14 @@
 import { hasTokenForm, isAccessToken } from '../domain/secret.js';
 import { firstField } from './fields.js';
 
-/**
- * Lower-case name of the HTTP authentication field (RFC 9110 11.6.2).
- *
- * It consists of letters only, so there are no alias spellings to fold.
- */
+/** Lower-case name of the HTTP authentication field (RFC 9110 11.6.2). */
 export const AUTHORIZATION = 'authorization';
 
-/** Returns the place of JWTs in a cookie, which no field name is equal to. */
 export function jwtCookiePlace(cookie: string): string {
   return `cookie ${cookie}`;
 }
 
-/** What is accepted in `Authorization`, derived from the configuration. */
 export interface AcceptedSchemes {
-  /** Whether `Basic` carries a token (`interface.basic`). */
   readonly basic: boolean;
   /** Whether `Bearer`, `Token` and `ApiKey` carry a token (`interface.bearer`). */
   readonly bearer: boolean;
@@ -26,7 +19,6 @@ export interface AcceptedSchemes {
 /** How a token was sent: `bearer` is also for `Token`, `ApiKey` and a WebSocket subprotocol. */
 export type Scheme = 'basic' | 'bearer';
 
-/** What an `Authorization` value carries for Latchkey. */
 export interface SentCredential {
   readonly scheme: Scheme;
   readonly token: string | undefined;
@@ -38,15 +30,10 @@ export interface SentCredential {
 /** A scheme in any case (RFC 9110 11.1), spaces, one `token68`, which base64 is too. */
 const CREDENTIAL = /^(basic|bearer|token|apikey) +([A-Za-z0-9._~+/-]+=*)$/i;
 
-/**
- * The form of an access token (`domain/secret`) within a longer text, such as a list of credentials,
- * with no `token68` character around it.
- */
+/** The form of an access token (`domain/secret`) with no `token68` character around it. */
 const TOKEN_PIECE = /(?<![A-Za-z0-9._~+/=-])lk[0-9A-Za-z]{38}(?![A-Za-z0-9._~+/=-])/;
 
-/**
- * The same next to such characters. It may belong to another system unless its checksum is valid.
- */
+/** The same next to such characters: another system's, unless its checksum is valid. */
 const WRAPPED_TOKENS = /(?<![0-9A-Za-z])lk[0-9A-Za-z]{38}(?![0-9A-Za-z])/g;
 
 const JWT_FORM = /^[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*$/;
@@ -54,7 +41,6 @@ const JWT_FORM = /^[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*$/;
 /** The password beside a token as user name, besides an empty one. */
 const OAUTH_PASSWORD = 'x-oauth-basic';
 
-/** Returns the credential in an `Authorization` value; undefined if it has none for Latchkey. */
 export function credentialIn(value: string, accepted: AcceptedSchemes): SentCredential | undefined {
   const parts = CREDENTIAL.exec(value);
   if (parts === null) return undefined;
@@ -79,11 +65,7 @@ function inBasic(credential: string): SentCredential | undefined {
   return { scheme: 'basic', token: isPassword ? password : user, jwt: undefined, isAmbiguous };
 }
 
-/**
- * Returns whether a Bearer token has the form of a JWT (RFC 7519 3): header, claims and signature.
- *
- * The signature may be empty, as it is with `alg: none`.
- */
+/** Whether a Bearer token has the form of a JWT (RFC 7519 3); the signature may be empty (`alg: none`). */
 function hasJwtForm(token: string): boolean {
   return JWT_FORM.test(token);
 }
@@ -103,10 +85,8 @@ export function jwtsIn(authorization: string): string[] {
 }
 
 /**
- * Returns whether an `Authorization` value contains an access token.
- *
- * This includes places where it is not accepted as a credential: under another scheme, in quotes,
- * or in a list. An upstream must not receive it either.
+ * Whether an `Authorization` value contains an access token, also where it is not accepted as a credential:
+ * under another scheme, in quotes, or in a list. An upstream must not receive it either.
  */
 export function holdsToken(authorization: string): boolean {
   if (TOKEN_PIECE.test(authorization)) return true;
@@ -147,10 +127,8 @@ export function ignoredAuthorization(
 const OF_CONNECTION = /(?:^|,)[ \t]*(?:ntlm|negotiate)(?![\w-])/i;
 
 /**
- * Returns whether a field authenticates a whole connection: to the upstream, later requests on it are
- * those of the same user.
- *
- * @param fields flat
+ * Whether a field authenticates a whole connection, so that the upstream takes later requests on it for those
+ * of the same user.
  * @param name of a field with credentials or challenges, in lower case
  */
 export function bindsConnection(

@@ -3,7 +3,6 @@ import { isExactNumber, parseUntrustedJson } from '../util/json.js';
 import { malformed, type Refusal } from '../domain/refusal.js';
 import { decodePercent } from './percent.js';
 
-/** The parameters of a body, and the JSON object itself if the body was JSON. */
 export interface Body {
   readonly params: Params;
   readonly json: object | undefined;
@@ -13,8 +12,8 @@ export interface Body {
 const MAX_PARAMETERS = 500;
 
 /**
- * Limits of JSON. A bulk revocation has two values for each of 1,500 tokens. A repeated name is
- * refused, because the value that would be lost could restrict a token.
+ * A bulk revocation has two values for each of 1,500 tokens. A repeated name is refused, because the value
+ * that would be lost could restrict a token.
  */
 const JSON_LIMITS = { values: 3_200, members: MAX_PARAMETERS, distinct: true } as const;
 
@@ -43,16 +42,13 @@ export class Params {
     return values.length === 1 ? values[0] : undefined;
   }
 
-  /** Returns every value of the named parameters, in the order received. */
   all(...names: string[]): string[] {
     return this.#pairs.filter((pair) => names.includes(pair.name)).map((pair) => pair.value);
   }
 
   /**
-   * Returns every value of the named lists, in the order received.
-   *
-   * Clients write a list as a repeated `name` or `name[]`, or as `name[0]`, `name[1]`. All are
-   * recognized: an overlooked list would leave a token without its restriction.
+   * Clients write a list as a repeated `name` or `name[]`, or as `name[0]`, `name[1]`. An overlooked list
+   * would leave a token without its restriction.
    */
   list(...names: string[]): string[] {
     return this.#pairs.filter((pair) => names.includes(pair.list)).map((pair) => pair.value);
@@ -74,10 +70,8 @@ function isDigit(code: number): boolean {
 const EMPTY_BODY: Body = { params: new Params(), json: undefined };
 
 /**
- * Parses a form or JSON body. An empty body has no parameters, whatever its content type.
- *
- * A body whose parameters would all be overlooked is refused: JSON other than an object, `null` or
- * `[]`, and JSON sent as a form, as `curl --data` does.
+ * Parses a form or JSON body. One whose parameters would all be overlooked is refused: JSON other than an
+ * object, `null` or `[]`, and JSON sent as a form, as `curl --data` does.
  */
 export function parseBody(bytes: Buffer, contentType: string | undefined): Body | Refusal {
   if (bytes.length === 0) return EMPTY_BODY;
@@ -141,10 +135,8 @@ function isEmptyList(value: unknown): boolean {
 }
 
 /**
- * Returns the values of a JSON member as text.
- *
- * `null` counts as absent. An object, an empty list, a list with an item that is not a string, and a
- * number beyond 2^53 become one empty value, which no check accepts.
+ * `null` counts as absent. An object, an empty list, a list with an item that is not a string, and a number
+ * beyond 2^53 become one empty value, which no check accepts.
  */
 function valuesOf(value: unknown): readonly string[] {
   if (value === null) return [];
@@ -164,10 +156,8 @@ function tooMany(): Refusal {
 const [AMPERSAND, EQUALS, SPACE] = [0x26, 0x3d, 0x20];
 
 /**
- * Yields the names and values of a form or query (WHATWG URL 5.1), reading each byte once.
- *
- * A pair that is not UTF-8 yields undefined: a decoder that substitutes characters would make two
- * different passwords equal.
+ * Yields the pairs of a form or query (WHATWG URL 5.1); undefined for one that is not UTF-8: a decoder that
+ * substitutes characters would make two different passwords equal.
  */
 function* formPairs(bytes: Buffer): Generator<readonly [name: string, value: string] | undefined> {
   for (let start = 0, end; start <= bytes.length; start = end + 1) {

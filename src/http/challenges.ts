@@ -4,7 +4,6 @@ import { isByScript } from './fields.js';
 import type { RequestHead } from './head.js';
 import { type Reply, refusalReply, withHeaders } from './replies.js';
 
-/** The variable parts of challenges. */
 export interface ChallengeSettings extends AcceptedSchemes {
   /** Without characters that a quoted string would have to escape. */
   readonly realm: string;
@@ -13,14 +12,11 @@ export interface ChallengeSettings extends AcceptedSchemes {
 }
 
 /**
- * Returns a 401 with `WWW-Authenticate` (RFC 9110 11.6.1), unless no scheme is offered. It is one
- * field, because some proxies drop a second one.
- *
+ * Adds one `WWW-Authenticate` to a 401 (RFC 9110 11.6.1): some proxies drop a second one.
  * @param head null when it was not read
  */
 export type Challenge = (reply: Reply, head: RequestHead | null, refusal: Refusal) => Reply;
 
-/** One of the few possible fields, flat, and the common 401 with it. */
 interface Offer {
   readonly fields: readonly string[];
   readonly reply: Reply;
@@ -29,10 +25,8 @@ interface Offer {
 const INVALID = refusalReply({ refusal: 'unauthenticated' });
 
 /**
- * Creates the function that states the accepted schemes.
- *
- * Many programs only look at the first: `Basic` (containers/image, Mercurial), or on the paths of
- * the resource `Bearer` with its metadata (the MCP SDK).
+ * Many programs only look at the first scheme: `Basic` (containers/image, Mercurial), or on the paths of the
+ * resource `Bearer` with its metadata (the MCP SDK).
  */
 export function createChallenge({ basic, bearer, jwt, realm, resource }: ChallengeSettings): Challenge {
   const basics = basic ? [`Basic realm="${realm}"`] : [];
@@ -69,7 +63,6 @@ function offerOf(schemes: readonly string[]): Offer {
   return { fields, reply: withHeaders(INVALID, fields) };
 }
 
-/** Whether a browser sent a request. For `Basic`, it would ask the user for a password. */
 function isOfBrowser(fields: readonly string[]): boolean {
   for (let i = 0; i < fields.length; i += 2) {
     const name = fields[i] as string;
@@ -82,7 +75,6 @@ function isOfBrowser(fields: readonly string[]): boolean {
 
 const FETCH_METADATA = 'sec-fetch-';
 
-/** Whether a path is that of a resource or below it. */
 function isWithin(path: string, resource: string): boolean {
   if (!path.startsWith(resource)) return false;
   return path.length === resource.length || resource.endsWith('/') || path[resource.length] === '/';

@@ -5,26 +5,17 @@ import type { Client } from './head.js';
 
 /** Maximum number of trusted proxies in a chain; each costs a block-list look-up. */
 const MAX_PROXIES = 64;
-/**
- * IPv6 in brackets, optionally with a port, or IPv4 with a port; each part has a bounded length.
- */
+/** IPv6 in brackets, optionally with a port, or IPv4 with a port; each part has a bounded length. */
 const WITH_PORT = /^(?:\[([0-9A-Fa-f:.]{2,45})\](?::\d{1,5})?|(\d{1,3}(?:\.\d{1,3}){3}):\d{1,5})$/;
 
-/** The properties of a socket that are read. */
 export type PeerSocket = Pick<Socket, 'remoteAddress'>;
 
-/**
- * Determines the client of a request, from its socket and, behind a trusted proxy, from its fields.
- *
- * @returns the client, or a sentence that says what is wrong with the proxy's fields
- */
+/** @returns the client of a request, or a sentence that says what is wrong with the proxy's fields */
 export type ClientReader = (socket: PeerSocket, host: string, fields: readonly string[]) => Client | string;
 
 /**
- * Creates a {@link ClientReader}.
- *
- * @param trustedProxies addresses and CIDR ranges of proxies whose `X-Forwarded-*` fields are
- *   trusted; from anyone else these fields are ignored
+ * @param trustedProxies addresses and CIDR ranges whose `X-Forwarded-*` fields are trusted; from anyone else
+ *   they are ignored
  * @param needsOneHost whether routes depend on the host, so that it must be clear
  * @throws TypeError when an entry is neither an address nor a range
  */
@@ -52,13 +43,11 @@ export function createClientReader(trustedProxies: readonly string[], needsOneHo
   };
 }
 
-/** Returns whether a peer is a trusted proxy. */
 export function isTrustedProxy(readClient: ClientReader, peer: PeerSocket): boolean {
   const client = readClient(peer, '', []);
   return typeof client !== 'string' && client.behindTrustedProxy;
 }
 
-/** Schemes in X-Forwarded-Proto. Traefik uses those of RFC 6455 for a WebSocket handshake. */
 const SECURE_BY_SCHEME: ReadonlyMap<string, boolean> = new Map([
   ['https', true],
   ['wss', true],
@@ -125,7 +114,6 @@ function contains(list: BlockList, address: string): boolean {
   return list.check(address, isIPv6(address) ? 'ipv6' : 'ipv4');
 }
 
-/** Returns the address of a connection's other end; undefined if it is not known any more. */
 export function peerAddress({ remoteAddress = '' }: PeerSocket): string | undefined {
   return plainAddress(remoteAddress) || undefined;
 }
@@ -134,7 +122,6 @@ export function peerAddress({ remoteAddress = '' }: PeerSocket): string | undefi
 function plainAddress(address: string): string {
   if (!address.startsWith('::ffff:')) return address;
   const rest = address.slice(7);
-  // Proxies may write the last 32 bits in hexadecimal or dotted form (RFC 5952 5).
   return rest.includes(':') ? bytesOfAddress(address).join('.') || address : rest;
 }
 

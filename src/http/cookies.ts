@@ -1,5 +1,5 @@
-/** Cookie of a provider login in progress; over TLS its name has the prefix `__Host-`. */
-export const LOGIN_STATE_COOKIE = 'latchkey-login';
+/** Start of the names of the cookies of provider logins; over TLS they have the prefix `__Host-`. */
+export const LOGIN_STATE_COOKIE = 'latchkey-login-';
 
 /** Cookie name prefixes known to browsers, in any case (RFC 6265bis 5.4, 4.1.3). */
 const PREFIX = /^__(?:host-http|host|http|secure)-/;
@@ -10,10 +10,8 @@ const SEPARATORS = /[;,]/;
 const [SEMICOLON, SPACE, TAB] = [0x3b, 0x20, 0x09];
 
 /**
- * Returns the values of one cookie in a `Cookie` field.
- *
- * Names are compared exactly. Old clients send back the whole text of `Set-Cookie`, attributes
- * included; these look like further cookies and do no harm.
+ * Returns the values of one cookie, by its exact name. Old clients send back the whole `Set-Cookie`; its
+ * attributes look like further cookies and do no harm.
  */
 export function cookieValues(field: string, name: string): string[] {
   const values: string[] = [];
@@ -26,7 +24,18 @@ export function cookieValues(field: string, name: string): string[] {
   return values;
 }
 
-/** Returns whether an offset in a `Cookie` field starts a pair, apart from whitespace. */
+/** Returns names and values of the cookies in a `Cookie` field whose names have a common start. */
+export function cookiesFrom(field: string, start: string): [name: string, value: string][] {
+  const cookies: [string, string][] = [];
+  for (const [from, end] of pairsWith(field, start)) {
+    const pair = field.slice(from, end).trim();
+    const equals = pair.indexOf('=');
+    if (equals >= start.length && pair.startsWith(start))
+      cookies.push([pair.slice(0, equals), pair.slice(equals + 1)]);
+  }
+  return cookies;
+}
+
 function beginsPair(field: string, at: number): boolean {
   let before = at - 1;
   while (before >= 0 && isBlank(field.charCodeAt(before))) before -= 1;
@@ -39,23 +48,27 @@ function isBlank(code: number): boolean {
 }
 
 /**
- * Returns whether a client that receives a `Set-Cookie` value may later send one of some cookies.
- *
- * Whatever {@link cookieValues} finds in the whole text or in a part of it counts, because old
- * clients send back the whole text. A nameless cookie counts: browsers send only its value, which
- * may read `service.session=...`.
+ * Whether a client that receives a `Set-Cookie` may later send one of some cookies. Whatever {@link
+ * cookieValues} finds in it counts, because old clients send back the whole text, and so does a nameless
+ * cookie, of which browsers send only the value.
  */
 export function maySetCookie(setCookie: string, names: readonly string[]): boolean {
   if (comparableName(setCookie.split(';', 1)[0] as string) === '') return true;
-  const compared = new Set(names.map((name) => withoutPrefix(name.toLowerCase())));
-  return setCookie.split(SEPARATORS).some((pair) => compared.has(comparableName(pair)));
+  const compared = names.map((name) => withoutPrefix(name.toLowerCase()));
+  return setCookie.split(SEPARATORS).some((pair) => {
+    const found = comparableName(pair);
+    return compared.some((name) => isNamed(found, name));
+  });
+}
+
+/** Whether a cookie's name is one of Latchkey's, or that of a login state. */
+export function isNamed(found: string, name: string): boolean {
+  return name === LOGIN_STATE_COOKIE ? found.startsWith(name) : found === name;
 }
 
 /**
- * Returns the name of a `Set-Cookie` pair as the most lenient client may understand it; empty
- * without `=`.
- *
- * Clients treat case, prefixes, spaces, control characters and bytes outside ASCII differently.
+ * The name as the most lenient client may understand it: clients treat case, prefixes, spaces, control
+ * characters and bytes outside ASCII differently.
  */
 function comparableName(pair: string): string {
   const equals = Math.max(0, pair.indexOf('='));
@@ -66,9 +79,7 @@ function withoutPrefix(name: string): string {
   return name.replace(PREFIX, '');
 }
 
-/**
- * Yields the start and end of each `Cookie` pair that contains a text, skipping over the others.
- */
+/** Yields the start and end of each `Cookie` pair that contains a text. */
 export function* pairsWith(field: string, text: string): Generator<readonly [start: number, end: number]> {
   for (let from = 0; from < field.length; ) {
     const at = field.indexOf(text, from);
@@ -81,7 +92,6 @@ export function* pairsWith(field: string, text: string): Generator<readonly [sta
   }
 } // prettier-ignore
 
-/** The variable parts of the session cookie. */
 export interface SessionCookie {
   readonly name: string;
   readonly value: string;
@@ -91,9 +101,7 @@ export interface SessionCookie {
   readonly secure: boolean;
 }
 
-/**
- * Formats the `Set-Cookie` value of the session. The pair comes first: old clients cut after it.
- */
+/** The pair comes first: old clients cut after it. */
 export function formatSessionCookie(cookie: SessionCookie): string {
   const secure = cookie.secure || cookie.name.startsWith('__') ? '; Secure' : '';
   return `${cookie.name}=${cookie.value}; Path=/; Max-Age=${cookie.maxAge}; HttpOnly; SameSite=Lax${secure}`;

@@ -1,7 +1,6 @@
 import type { Refusal } from '../domain/refusal.js';
 import type { PeerSocket } from './client-address.js';
 
-/** A request as parsed from its connection. */
 export interface ParsedRequest {
   readonly method?: string | undefined;
   readonly url?: string | undefined;
@@ -16,11 +15,9 @@ export interface ParsedRequest {
 }
 
 /**
- * A request of any HTTP version, whose body arrives as events.
- *
- * The events are `data`, `end`, and `close` when the connection is lost. Instead of the rest of a
- * malformed body, `malformed` is emitted, whose listener responds. None is emitted before
- * {@link resume}.
+ * A request of any HTTP version, whose body arrives as `data`, `end`, and `close` when the connection is
+ * lost, none before {@link resume}. A listener of `malformed`, instead of the rest of a malformed body,
+ * responds.
  */
 export interface IncomingRequest extends ParsedRequest {
   readonly socket: PeerSocket & { destroy(): unknown };
@@ -39,9 +36,7 @@ export interface IncomingRequest extends ParsedRequest {
   off(event: 'malformed', listener: (refusal: Refusal) => void): this;
 }
 
-/** Receives what a client does while it gets a forwarded response. */
 export interface ResponseFollower {
-  /** Called when the client has read the buffered data. */
   drained(): void;
   /** Called when the response was sent completely, or the client disconnected. */
   clientClosed(): void;
@@ -49,12 +44,8 @@ export interface ResponseFollower {
 
 /** The response to a request of any HTTP version. */
 export interface OutgoingResponse {
-  /**
-   * Who forwards the response; a listener would cost more. Reset when it is done, because an idle
-   * connection retains its last response.
-   */
+  /** Who forwards the response. Reset when done, because an idle connection retains its last response. */
   follower: ResponseFollower | undefined;
-  /** Whether {@link writeHead} was called. */
   readonly headersSent: boolean;
   /** Whether the client can receive no more of it. */
   readonly destroyed: boolean;
@@ -67,9 +58,6 @@ export interface OutgoingResponse {
   /** Whether the connection is kept for another request; HTTP/2 has no such property. */
   shouldKeepAlive?: boolean;
   /**
-   * Writes the head.
-   *
-   * @param fields flat list of names and values
    * @param isWhole whether the response ends with its head, which HTTP/2 can signal
    * @throws Error for a name or value that cannot be sent; nothing is sent then
    */
@@ -77,24 +65,16 @@ export interface OutgoingResponse {
   /** Writes part of the body; returns false when the caller should wait for `drain`. */
   write(chunk: Buffer | string, encoding?: 'latin1' | 'utf8'): boolean;
   end(chunk?: Buffer | string): unknown;
-  /** Sends the head without waiting for the body. */
   flushHeaders(): void;
   writeContinue(): void;
   /**
    * Ends a gRPC response in progress with these trailers. HTTP/2 only.
-   *
    * @returns false when it is not a gRPC response, or can no longer have trailers
    */
   endGrpc?(trailers: readonly (readonly [string, string])[]): boolean;
-  /**
-   * Sets the trailers, as pairs of name and value.
-   *
-   * @throws Error for a name or value that cannot be sent
-   */
+  /** @throws Error for a name or value that cannot be sent */
   addTrailers(trailers: readonly (readonly [string, string])[]): void;
-  /** Aborts the response. */
   destroy(): unknown;
-  /** `close`: the response was sent completely, or the client disconnected. */
   on(event: 'close' | 'drain', listener: () => void): this;
   once(event: 'close' | 'drain', listener: () => void): this;
   off(event: 'close' | 'drain', listener: () => void): this;

@@ -10,7 +10,6 @@ export class NameCache<T> {
     return this.#derived.get(name);
   }
 
-  /** Adds an entry, unless the name is too long. */
   add(name: string, derived: T): void {
     if (name.length > MAX_LENGTH) return;
     if (this.#derived.size === MAX_NAMES) this.#derived.clear();
@@ -21,30 +20,17 @@ export class NameCache<T> {
 /** Bytes of an HTTP/1 field line besides its name and value: `: ` and the line end. */
 export const LINE_BYTES = 4;
 
-/**
- * Returns a name as the internalized string that V8 uses for property names.
- *
- * A table look-up of a name that was received or concatenated costs 600 instructions each time; of
- * an internalized one, a tenth of that (counted).
- */
+/** Returns a name as the internalized string that V8 uses for property names: look-ups take a tenth. */
 export function asPropertyName(name: string): string {
   return Object.keys({ [name]: true })[0] as string;
 }
 
-/**
- * Returns every value of a field as received.
- *
- * @param name in lower case
- */
+/** @param name in lower case */
 export function fieldValues(fields: readonly string[], name: string): string[] {
   return fields.filter((_, i) => i % 2 === 1 && fields[i - 1]?.toLowerCase() === name);
 }
 
-/**
- * Returns the value of a field that occurs exactly once; otherwise undefined.
- *
- * @param name in lower case
- */
+/** Returns the value of a field that occurs exactly once. @param name in lower case */
 export function onlyValue(fields: readonly string[], name: string): string | undefined {
   const [value, ...more] = fieldValues(fields, name);
   return more.length === 0 ? value : undefined;
@@ -56,11 +42,7 @@ export function joinFields(first: readonly string[], second: readonly string[]):
   return second.length === 0 ? first : [...first, ...second];
 }
 
-/**
- * Joins the values of two lines of one field (RFC 9110 5.3).
- *
- * An empty value adds nothing: no field value ends with the space of a separator.
- */
+/** Joins two lines of one field (RFC 9110 5.3). An empty value adds nothing. */
 export function joinValues(first: string, second: string, separator: ', ' | '; '): string {
   if (first === '') return second;
   return second === '' ? first : first + separator + second;
@@ -82,11 +64,7 @@ export function addVary(fields: string[], name: string): void {
   else fields[last] = joinValues(fields[last] as string, name, ', ');
 }
 
-/**
- * Returns whether a comma-separated list contains an item.
- *
- * @param item in lower case
- */
+/** @param item in lower case */
 export function hasItem(list: string, item: string): boolean {
   for (let start = 0, end; start < list.length; start = end + 1) {
     const comma = list.indexOf(',', start);
@@ -96,11 +74,7 @@ export function hasItem(list: string, item: string): boolean {
   return false;
 }
 
-/**
- * Returns the first value of a field as received; undefined when it is absent.
- *
- * @param name in lower case
- */
+/** @param name in lower case */
 export function firstField(fields: readonly string[], name: string): string | undefined {
   for (let i = 0; i < fields.length; i += 2) {
     const own = fields[i] as string;
@@ -109,18 +83,12 @@ export function firstField(fields: readonly string[], name: string): string | un
   return undefined;
 }
 
-/**
- * Whether `X-Requested-With` says that a script sent the request. WebViews put their application's
- * name there.
- */
+/** WebViews put their application's name into `X-Requested-With`, so only the value of scripts counts. */
 export function isByScript(fields: readonly string[]): boolean {
   return firstField(fields, 'x-requested-with')?.toLowerCase() === 'xmlhttprequest';
 }
 
-/**
- * Whether `Accept` names HTML and does not name JSON. Programs accept anything, and no browser
- * names JSON when it opens a page.
- */
+/** Programs accept anything, and no browser names JSON when it opens a page. */
 export function acceptsHtml(fields: readonly string[]): boolean {
   const accept = fieldValues(fields, 'accept').join(',');
   const types = accept.split(',').flatMap((range) => {

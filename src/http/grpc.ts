@@ -10,11 +10,8 @@ const INTERNAL = 13;
 const UNKNOWN = 2;
 
 /**
- * gRPC status codes by HTTP status.
- *
- * They follow the mapping that clients apply by themselves (`http-grpc-status-mapping.md` of gRPC)
- * where it has an entry. Only 429 differs: RESOURCE_EXHAUSTED means a used-up quota, whereas
- * clients retry on UNAVAILABLE.
+ * The mapping that clients apply by themselves (`http-grpc-status-mapping.md` of gRPC), except 429:
+ * RESOURCE_EXHAUSTED means a used-up quota, whereas clients retry on UNAVAILABLE.
  */
 const CODES: Readonly<Record<number, number>> = {
   400: INTERNAL,
@@ -40,12 +37,10 @@ export function isGrpcCall(req: Pick<ParsedRequest, 'stream' | 'rawHeaders'>): b
   return 'stream' in req && isGrpcType(firstField(req.rawHeaders, 'content-type'));
 }
 
-/** Returns whether a content type is a gRPC one. */
 export function isGrpcType(type: string | undefined): boolean {
   return type !== undefined && GRPC.test(type);
 }
 
-/** Converts a reply to a gRPC trailers-only response, with the status in a header field. */
 export function grpcReply(reply: Reply): Reply {
   const headers = [
     ...(reply.headers ?? []),
@@ -56,7 +51,6 @@ export function grpcReply(reply: Reply): Reply {
   return { status: 200, headers, endsWithHead: true };
 }
 
-/** Converts a reply to the trailers of a gRPC response. */
 export function grpcTrailers({ status, json }: Reply): [string, string][] {
   const { msg, detail } = (json ?? {}) as { msg?: string; detail?: string };
   const message = [msg, detail].filter((each) => each !== undefined).join(': ');
@@ -66,9 +60,7 @@ export function grpcTrailers({ status, json }: Reply): [string, string][] {
   ];
 }
 
-/**
- * Percent-encodes `%` and every UTF-8 byte outside printable ASCII (`PROTOCOL-HTTP2.md` of gRPC).
- */
+/** Percent-encodes `%` and all but printable ASCII (`PROTOCOL-HTTP2.md` of gRPC). */
 function percentEncoded(text: string): string {
   let encoded = '';
   for (const byte of Buffer.from(text))

@@ -3,17 +3,13 @@ import type { Scheme } from './authorization.js';
 
 /** The client of a request: the peer of the connection, or of the trusted proxy in front. */
 export interface Client {
-  /** IP address without port. IPv4 is never written as an IPv4-mapped IPv6 address. */
   readonly address: string;
   /** Whether the client's own connection is TLS, as seen by this process or a trusted proxy. */
   readonly secure: boolean;
   /** The host that the client requested: `Host`, or `X-Forwarded-Host` of a trusted proxy. */
   readonly host: string;
-  /**
-   * Whether the address comes from a trusted proxy's `X-Forwarded-For` instead of the connection.
-   */
+  /** Whether the address comes from a trusted proxy's `X-Forwarded-For`. */
   readonly proxied: boolean;
-  /** Whether the connection comes from a trusted proxy. */
   readonly behindTrustedProxy: boolean;
   /** `X-Forwarded-For` for the upstream: the client, then the trusted proxies it came through. */
   readonly forwardedFor: string;
@@ -22,11 +18,7 @@ export interface Client {
   readonly prefix: string;
 }
 
-/**
- * The head of one well-formed request, as plain data.
- *
- * Every later step reads this value and never the request that it was parsed from.
- */
+/** The head of one well-formed request. Later steps never read the request that it was parsed from. */
 export interface RequestHead {
   readonly method: string;
   /** The request target byte for byte, starting with `/`. The upstream receives exactly this. */
@@ -37,10 +29,7 @@ export interface RequestHead {
   readonly query: string;
   /** The ways in which upstreams may read the path; null when there is only one. */
   readonly readings: Readings | null;
-  /**
-   * Header fields as received, as a flat list of names and values. HTTP/2
-   * fields are in HTTP/1.1 form.
-   */
+  /** As received, flat; HTTP/2 fields are in HTTP/1.1 form. */
   readonly fields: readonly string[];
   readonly client: Client;
   /** The token or legacy key in a token field, or the token in `Authorization` or a subprotocol. */
@@ -50,13 +39,11 @@ export interface RequestHead {
   /** The JWT of the request, if JWT issuers are configured; `key` is undefined then. */
   readonly jwt: string | undefined;
   /**
-   * Where `jwt` is: `authorization` (also without one), another field in lower case, or `cookie NAME`. Browsers and
-   * proxies send it by themselves in any place but the first.
+   * `authorization` (also without a JWT), another field in lower case, or `cookie NAME`. Browsers and proxies
+   * send it by themselves in any place but the first.
    */
   readonly jwtPlace: string;
-  /** Value of the one-time-password field (`Service-OTP`). */
   readonly otp: string | undefined;
-  /** Value of the session cookie. */
   readonly session: string | undefined;
   readonly contentType: string | undefined;
   /** Content-Length in bytes; undefined when there is no body or it is chunked. */
@@ -64,7 +51,6 @@ export interface RequestHead {
   /** Whether the request has a body of undeclared length. */
   readonly chunked: boolean;
   readonly connection: string | undefined;
-  /** Whether the request asks for a WebSocket. Any other protocol in `Upgrade` is ignored. */
   readonly webSocket: boolean;
   readonly expectsContinue: boolean;
   /** Whether a browser requests a service worker script (Service Workers, 4.3 and 4.4). */
@@ -83,26 +69,18 @@ export function hasBody({ chunked, contentLength }: RequestHead): boolean {
 
 /** The trace and parent span of a request (W3C Trace Context). */
 export interface TraceParent {
-  /** 32 hexadecimal digits. */
   readonly traceId: string;
   /** 16 hexadecimal digits: the sender's span. */
   readonly spanId: string;
-  /** Whether the trace is sampled, as decided by its originator. */
   readonly sampled: boolean;
 }
 
-/**
- * Version, trace id, parent id and flags. Versions after 00 may append fields, which are ignored.
- */
+/** Version, trace id, parent id and flags; later versions may append fields, which are ignored. */
 const FORM = /^(?!ff)([0-9a-f]{2})-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})(-.*)?$/;
 /** Maximum length of a `traceparent` value in characters; no known version is longer. */
 const MAX_LENGTH = 256;
 
-/**
- * Parses a `traceparent` field.
- *
- * @returns undefined when it is malformed, which drops only the trace (W3C Trace Context 3.2)
- */
+/** Returns undefined for a malformed field, which drops only the trace (W3C Trace Context 3.2). */
 export function parseTraceParent(field: string): TraceParent | undefined {
   const match = field.length > MAX_LENGTH ? null : FORM.exec(field);
   if (match === null) return undefined;

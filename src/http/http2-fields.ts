@@ -5,9 +5,7 @@ import { isGrpcType } from './grpc.js';
 const HOST = 'host';
 const HYPHEN = 0x2d;
 
-/**
- * Connection-specific fields of HTTP/1, which make an HTTP/2 message malformed (RFC 9113 8.2.2).
- */
+/** Connection-specific fields, which make an HTTP/2 message malformed (RFC 9113 8.2.2). */
 export const CONNECTION_SPECIFIC: ReadonlySet<string> = new Set([
   'connection',
   'keep-alive',
@@ -26,8 +24,8 @@ export const ONE_LINE_LISTS: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * The other fields of this kind. Joined, two of them would be a value that nobody sent: two equal
- * `Location` lines another address. Like most clients, only the first one counts.
+ * The other fields of this kind. Joined, two equal `Location` lines would be another address, so only the
+ * first counts, as for most clients.
  */
 export const SINGLE: ReadonlySet<string> = new Set(
   `access-control-allow-credentials access-control-max-age access-control-request-method age
@@ -47,14 +45,13 @@ export function isBinaryName(name: string): boolean {
   return name.endsWith('-bin') || (name.length > 4 && name.slice(-4).toLowerCase() === '-bin');
 }
 
-/** Splits a list of binary values. */
 export function binaryValues(list: string): string[] {
   return list.split(',').map((value) => value.trim());
 }
 
 /**
- * Returns whether the values of a binary field can be decoded. At others, gRPC's C-core closes the
- * connection, with the calls of all its users.
+ * Whether the values of a binary field can be decoded. At others, gRPC's C-core closes the connection, with
+ * the calls of all its users.
  */
 export function isBinaryList(list: string): boolean {
   return binaryValues(list).every((value) => {
@@ -64,11 +61,8 @@ export function isBinaryList(list: string): boolean {
 }
 
 /**
- * Converts HTTP/2 request fields to their HTTP/1.1 form, so that one head reader serves both.
- *
- * `:authority` becomes `Host`, and several `cookie` fields become one (RFC 9113 8.2.3, 8.3.1).
- *
- * @param raw names and values as received, pseudo-header fields included
+ * Converts HTTP/2 request fields to their HTTP/1.1 form: `:authority` becomes `Host`, and several `cookie`
+ * fields one (RFC 9113 8.2.3, 8.3.1).
  * @param maxSize bytes of all fields together, as HTTP/1 would write them
  */
 export function fieldsOfHttp2(raw: readonly string[], maxSize: number): string[] | Refusal {

@@ -9,17 +9,12 @@ import {
 import { joinValues, NameCache } from './fields.js';
 import { binaryValues, CONNECTION_SPECIFIC, isBinaryName, ONE_LINE_LISTS, SINGLE } from './http2-fields.js';
 
-/** Size of the blocks to which small chunks are copied, in bytes. */
 const BLOCK = 2_048;
 
 /**
- * Bounds the memory of unread body data by the windows of HTTP/2.
- *
- * Node emits each DATA frame as a slice of the read that it arrived in, and the slice keeps that
- * read: one byte between frames that no window counts, such as unknown ones, occupied up to 64 KiB.
- * So a chunk that is the smaller part of its read is copied. While nothing reads the stream, such
- * chunks are joined, because each one alone takes a hundred bytes more.
- *
+ * Bounds the memory of unread body data by the windows of HTTP/2. Node emits slices that keep their whole
+ * read, of which frames that no window counts may be most: so small slices are copied, and joined while
+ * nothing reads.
  * @param arrived receives the size of each chunk
  * @param resumed called when the stream is to be read again
  */
@@ -31,7 +26,6 @@ export function compactReads(
   const push = stream.push.bind(stream);
   const resume = stream.resume.bind(stream);
   let block = Buffer.alloc(0);
-  /** The part of the block that is not pushed yet. */
   let from = 0;
   let end = 0;
   const flush = (): boolean => {
@@ -69,12 +63,8 @@ function ignore(): void {
 }
 
 /**
- * Defers destruction of a session so that it never happens within a read of its connection.
- *
- * Node itself destroys a session for an invalid frame in the middle of a read. A frame leaks, and
- * the process aborts at the next garbage collection with `current_nghttp2_memory_ == 0` (Node
- * 20.20.2, `Http2Session::OnStreamAfterWrite`).
- *
+ * Defers destruction of a session out of reads of its connection, where a frame would leak and the process
+ * abort with `current_nghttp2_memory_ == 0` (Node 20.20.2, `Http2Session::OnStreamAfterWrite`).
  * @param onDestroy called at once when the session is to be destroyed
  */
 export function destroyBetweenReads(session: Http2Session, onDestroy?: () => void): void {
@@ -88,34 +78,20 @@ export function destroyBetweenReads(session: Http2Session, onDestroy?: () => voi
 }
 
 /**
- * Releases the stack frames that an error retains.
- *
- * V8 keeps the functions and receivers of the frames until the stack is first read, and one of them
- * is node's native session. SETTINGS that the client never acknowledges keep the session alive. The
- * session keeps its socket, and the socket keeps the error that ended it. This cycle runs through
- * native memory, so no collection finds it (22 KiB per such connection, Node 20 and 26).
+ * Releases the stack frames that an error retains until its stack is read. One holds node's native session,
+ * which holds the socket, which holds the error: no collection finds this cycle (Node 20 and 26).
  */
 function releaseFrames(error: Error): void {
   void error.stack;
 }
 
-/**
- * The highest stream id. A GOAWAY with it announces a shutdown and refuses
- * no stream (RFC 9113 6.8).
- */
+/** A GOAWAY with the highest stream id announces a shutdown and refuses no stream (RFC 9113 6.8). */
 const ANY_STREAM = 2 ** 31 - 1;
 
 /**
- * Keeps whatever ends a session or its streams out of reads of its connection.
- *
- * Node runs JavaScript while nghttp2 reads. A reset from there makes nghttp2 send at once, within
- * its own call. That frees what the reset ends, and the read then continues with freed memory:
- *
- * - Node destroys a session in the middle of a read: see {@link destroyBetweenReads}.
- * - Node refuses a new stream of a closing session with a reset. If the session's GOAWAY is still
- *   queued, sending it frees every stream above the one that it names, including the one being
- *   read, and corrupts the heap (`session_close_stream_on_goaway`). Therefore a GOAWAY names no
- *   stream, except by {@link nameLastStream}; a refused stream gets a reset.
+ * Keeps whatever ends a session or its streams out of reads, where nghttp2 would continue with freed memory:
+ * destruction ({@link destroyBetweenReads}), and a GOAWAY that names a stream, which would free every later
+ * one (`session_close_stream_on_goaway`). So it names none, except by {@link nameLastStream}.
  */
 export function deferOutOfReads(session: ServerHttp2Session): void {
   destroyBetweenReads(session);
@@ -128,12 +104,8 @@ export function deferOutOfReads(session: ServerHttp2Session): void {
 }
 
 /**
- * Names the last stream that is served, after the end of its session was announced.
- *
- * Once a GOAWAY is sent, nghttp2 ignores new streams, whatever the GOAWAY names. Without a second
- * one, their client would await responses for as long as another stream is open. Now it knows that
- * they were not processed, and may send them elsewhere (RFC 9113 6.8).
- *
+ * Names the last stream that is served, after the end of its session was announced, so that the client sends
+ * later ones elsewhere (RFC 9113 6.8): nghttp2 ignores them.
  * @param session one outside of a read
  */
 export function nameLastStream(session: ServerHttp2Session): void {
@@ -150,35 +122,23 @@ export interface Http2Fields {
 }
 
 /**
- * Fields that HPACK never indexes (RFC 7541 7.1.3): secrets, and what differs in each message.
- *
- * nghttp2 compares a value with every value of that name in its table, so a table full of request
- * ids was a tenth of the cost of an HTTP/2 request.
+ * Fields that HPACK never indexes (RFC 7541 7.1.3): secrets, and what differs in each message, with which
+ * nghttp2 would compare every value in its table.
  */
 const NEVER_INDEXED: readonly string[] = ['set-cookie', 'x-request-id'];
 
-/**
- * The prototype of {@link Http2Fields}, so that no name is inherited. V8 fills and copies such an
- * object four times as fast as one without a prototype, which is always a hash table.
- */
+/** A prototype without names: V8 makes an object without any prototype a hash table. */
 const NO_NAMES: object = Object.freeze(Object.create(null));
 
 /** Maximum bytes of a name or value (`NGHTTP2_HD_MAX_NV`). A longer one breaks the whole connection. */
 const MAX_TEXT = 65_536;
 
-/** Lower-case names that passed validation, by name as given. */
 const checkedNames = new NameCache<string>();
 
 /**
- * Converts a flat list of fields to the form that node accepts for HTTP/2.
- *
- * Several lines of one name stay several: a value of gRPC metadata may contain a comma, and binary
- * values are decoded line by line. Those of {@link ONE_LINE_LISTS} are joined (RFC 9110 5.3), of
- * those in {@link SINGLE} the first is sent, and several Cookie fields become one (RFC 9113 8.2.3).
- *
- * All names and values are validated here: node receives trailers in an event, where an
- * error would end the process.
- *
+ * Converts a flat list to the form that node accepts. Lines of one name stay several, because gRPC decodes
+ * them one by one, except those of {@link ONE_LINE_LISTS} (RFC 9110 5.3), {@link SINGLE} and Cookie (RFC 9113
+ * 8.2.3). All is validated here: node receives trailers in an event, where an error would end the process.
  * @throws TypeError for a name or value that cannot be sent
  */
 export function http2Fields(flat: readonly string[]): Http2Fields {

@@ -1,10 +1,10 @@
 import type { Refusal } from '../domain/refusal.js';
 import { AUTHORIZATION } from './authorization.js';
-import { cookieValues } from './cookies.js';
+import { cookiesFrom, cookieValues, LOGIN_STATE_COOKIE } from './cookies.js';
 
 /**
- * Fields, besides the credentials, with a single value that has no comma: a comma means that a
- * proxy joined two fields. `User-Agent` is not listed, because it may contain commas.
+ * Fields with a single value that has no comma: a comma means that a proxy joined two. `User-Agent` may
+ * contain commas.
  */
 const SINGLE: readonly string[] = [
   'content-length',
@@ -19,25 +19,18 @@ const SINGLE: readonly string[] = [
 /** An `auth-param` (RFC 9110 11.2); anything else after a comma starts another credential. */
 const PARAMETER = /^[ \t]*[!#$%&'*+.^_`|~0-9A-Za-z-]+[ \t]*=/;
 
-/** Names of the fields and cookies that carry a credential. */
 export interface JoinedNames {
-  /** Names of the token and one-time-password fields. */
   readonly credentialNames: readonly string[];
-  /** Exact names of Latchkey's cookies. */
   readonly ownCookies: readonly string[];
 }
 
 /**
- * Adds a field to a flat list, split where a proxy may have joined several (RFC 9110 5.3).
- *
- * Only fields that must be single are split, so they are refused for the same reason as if
- * they had arrived separately.
- *
+ * Adds a field to a flat list, split where a proxy may have joined fields that must be single (RFC 9110 5.3),
+ * so that they are refused as if they had arrived separately.
  * @returns a refusal when a Cookie field is ambiguous
  */
 export type FieldSplitter = (fields: string[], name: string, value: string) => Refusal | undefined;
 
-/** Creates a {@link FieldSplitter}. */
 export function createFieldSplitter({ credentialNames, ownCookies }: JoinedNames): FieldSplitter {
   const single = new Set([...SINGLE, ...credentialNames.map((name) => name.toLowerCase())]);
   const cookies = ownCookies.flatMap((name) => [name, `__Host-${name}`, `__Secure-${name}`]);
@@ -85,14 +78,13 @@ function partsOf(value: string): string[] {
   return parts;
 }
 
-/**
- * Returns whether a cookie of Latchkey's reads differently if the field was joined from several.
- */
+/** Whether a cookie of Latchkey's reads differently if the field was joined from several. */
 function isAmbiguous(value: string, ownCookies: readonly string[]): boolean {
   const parts = value.split(',');
-  return ownCookies.some(
-    (name) => cookieValues(value, name).join() !== parts.flatMap((part) => cookieValues(part, name)).join(),
-  );
+  return ownCookies.some((name) => {
+    const read = name.endsWith(LOGIN_STATE_COOKIE) ? cookiesFrom : cookieValues;
+    return read(value, name).join() !== parts.flatMap((part) => [...read(part, name)]).join();
+  });
 }
 
 function joinedCookies(): Refusal {

@@ -1,37 +1,23 @@
 import { setImmediate } from 'node:timers/promises';
 
-/** A body as it is sent. */
 export interface Content {
   readonly type: string;
   readonly bytes: Buffer;
-  /**
-   * Whether caches may keep it forever, because changed content has another
-   * name; otherwise `no-store`.
-   */
+  /** Whether caches may keep it forever, because changed content has another name. */
   readonly immutable: boolean;
 }
 
 /** Milliseconds of serialization between two yields to the event loop. */
 const SLICE_MS = 4;
-/** Characters that are encoded at a time. */
 const PIECE = 64 * 1024;
 
-/**
- * Serializes a value as a JSON response body.
- *
- * A body ends with a newline, so that a terminal shows its next prompt on a line of its own.
- */
+/** A body ends with a newline, so that a terminal shows its next prompt on a line of its own. */
 export function jsonBody(value: unknown): string {
   return `${JSON.stringify(value)}\n`;
 }
 
 /**
- * Serializes a list as a JSON array for a response body.
- *
- * It yields to the event loop between slices: a user may own a thousand tokens of 7 KiB, and a
- * customer many times as many.
- *
- * @param shown converts an item to its JSON object
+ * Serializes a list as a JSON array. Yields between slices: a customer may own thousands of tokens of 7 KiB.
  */
 export async function jsonList<T>(items: Iterable<T>, shown: (item: T) => object): Promise<Content> {
   const pieces: Buffer[] = [];

@@ -3,10 +3,7 @@ import { hexValue } from '../domain/path.js';
 const [PERCENT, PLUS] = [0x25, 0x2b];
 
 /**
- * Decodes a range of percent-encoded bytes, reading each byte once.
- *
- * A `%` that is not followed by two hexadecimal digits stands for itself.
- *
+ * Decodes percent-encoded bytes; a `%` without two hexadecimal digits stands for itself.
  * @param plus what `+` stands for: itself, or a space in a form
  */
 export function decodePercent(bytes: Buffer, start: number, end: number, plus: number = PLUS): Buffer {
@@ -24,7 +21,6 @@ export function decodePercent(bytes: Buffer, start: number, end: number, plus: n
   return decoded.subarray(0, length);
 }
 
-/** Returns the byte that two hexadecimal digits stand for; NaN when they are not digits. */
 function byteAt(bytes: Buffer, at: number): number {
   return hexValue(bytes[at] as number) * 16 + hexValue(bytes[at + 1] as number);
 }

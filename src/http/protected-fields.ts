@@ -1,19 +1,15 @@
 /**
- * Folds a field name to the form in which protected names are compared.
- *
- * The result is lower case, with `-` for every character other than a letter or digit; the length
- * does not change. Gateways turn each field into a variable, and most map all these characters to
- * `_` (RFC 3875 4.1.18): lighttpd's `HTTP_X_AUTH_ROLE` may have been `X-Auth-Role`, `X_Auth_Role`
- * or `X~Auth~Role`.
+ * Folds a field name to the form in which protected names are compared: lower case, with `-` for every
+ * character other than a letter or digit. Most gateways map these to `_` in variables (RFC 3875 4.1.18):
+ * lighttpd's `HTTP_X_AUTH_ROLE` may have been `X-Auth-Role` or `X~Auth~Role`.
  */
 export function foldName(name: string): string {
   return name.toLowerCase().replace(/[^a-z0-9]/g, '-');
 }
 
-// The lists hold folded names that upstreams or their frameworks are known to read. They hold full
-// names and no prefixes, because clients legitimately send X-Original-Filename, X-Method or Uri.
+// Folded names that upstreams or their frameworks are known to read. Full names, because clients legitimately
+// send X-Original-Filename, X-Method or Uri.
 
-/** Fields that name a method other than the authorized one in the request line. */
 const METHOD_OVERRIDES: readonly string[] = [
   'x-http-method',
   'x-http-method-override',
@@ -146,14 +142,10 @@ export const HOP_BY_HOP: readonly string[] = [
   'proxy',
 ];
 
-/**
- * Fields that frame and route a message. The forwarder sets these itself, and `X-Request-Id` too.
- */
+/** Fields that frame and route a message; the forwarder sets these itself. */
 const FRAMING: readonly string[] = ['content-length', 'transfer-encoding', 'expect', 'host', 'x-request-id'];
 
-/**
- * Fields that could make an upstream see another request than the authorized one; never forwarded.
- */
+/** Fields that could make an upstream see another request than the authorized one. */
 export const OVERRIDES: readonly string[] = [
   ...METHOD_OVERRIDES,
   ...TARGET_OVERRIDES,
@@ -165,9 +157,7 @@ export const OVERRIDES: readonly string[] = [
 /** Names that are never forwarded from a client to an upstream, whatever the configuration. */
 export const NEVER_FORWARDED: readonly string[] = [...OVERRIDES, ...ADDRESSES, ...HOP_BY_HOP, ...FRAMING];
 
-/**
- * Folded prefix of the fields in which proxies report what they saw; rewritten, never passed on.
- */
+/** Folded prefix of the fields in which proxies report what they saw; rewritten, never passed on. */
 export const FORWARDED_PREFIX = 'x-forwarded-';
 
 /** Names that the configuration adds to {@link NEVER_FORWARDED}. */
@@ -193,20 +183,12 @@ export class ProtectedFields {
     this.#prefixes = [FORWARDED_PREFIX, ...protectedPrefixes];
   }
 
-  /**
-   * Returns whether some reader may take a name for a protected one.
-   *
-   * @param folded the name folded by {@link foldName}
-   */
+  /** Whether some reader may take a name for a protected one. @param folded by {@link foldName} */
   has(folded: string): boolean {
     return this.#folded.has(folded) || this.hasPrefix(folded);
   }
 
-  /**
-   * Returns whether a name has a protected prefix.
-   *
-   * @param folded the name folded by {@link foldName}
-   */
+  /** @param folded by {@link foldName} */
   hasPrefix(folded: string): boolean {
     for (const prefix of this.#prefixes) if (folded.startsWith(prefix)) return true;
     return false;

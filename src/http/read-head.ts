@@ -23,33 +23,23 @@ export interface HeadLimits {
   /** Bytes of all fields together, as HTTP/1 writes them. */
   readonly head_size: number;
   readonly head_fields: number;
-  /** Bytes. */
   readonly target_size: number;
 }
 
 /**
- * Returns the limits of a parser in front of a head reader.
- *
- * They leave it room, so that its refusals concern a request. They are not far above its own,
- * because a parser retains its last head: thousands of fields would cost a megabyte per idle
- * connection.
+ * Returns the limits of a parser in front of a head reader. They leave it room, so that its refusals concern
+ * a request, but not much: a parser retains its last head while its connection is idle.
  */
 export function parserLimits({ head_size, head_fields, target_size }: HeadLimits): HeadLimits {
   return { head_size, head_fields: 2 * head_fields, target_size: 2 * target_size };
 }
 
-/**
- * Maximum number of options in all Connection fields of a request; each is
- * compared with every field.
- */
+/** Maximum number of options in all Connection fields; each is compared with every field. */
 const MAX_CONNECTION_OPTIONS = 100;
 
-/**
- * Folded name of the field that browsers send only for service worker scripts, whatever its value.
- */
+/** Browsers send this field only for service worker scripts, whatever its value. */
 const SERVICE_WORKER = 'service-worker';
 
-/** Names that the reader looks for, derived from the configuration. */
 export interface HeadNames extends AcceptedSchemes {
   /** Lower-case name of the token field, `service-key`. */
   readonly key: string;
@@ -61,11 +51,9 @@ export interface HeadNames extends AcceptedSchemes {
   readonly sessionCookie: string;
   /** Lower-case names of fields besides `Authorization` that carry JWTs. */
   readonly jwtFields: readonly string[];
-  /** Exact names of cookies that carry JWTs. */
   readonly jwtCookies: readonly string[];
 }
 
-/** Fields that make the request ambiguous when repeated. */
 type Single =
   | 'host'
   | 'content-length'
@@ -78,9 +66,8 @@ type Single =
   | 'user-agent';
 
 /**
- * Creates the function that turns a parsed request into a {@link RequestHead}, or refuses it.
- *
- * It reads the flat list, because an object of fields would join or drop repeated ones.
+ * Creates the function that turns a parsed request into a {@link RequestHead}, or refuses it. It reads the
+ * flat list, because an object of fields would join or drop repeated ones.
  */
 export function createHeadReader(names: HeadNames, limits: HeadLimits, readClient: ClientReader) {
   const { head_size: maxSize, head_fields: maxFields, target_size: maxTarget } = limits;
@@ -262,7 +249,6 @@ export function createHeadReader(names: HeadNames, limits: HeadLimits, readClien
   };
 }
 
-/** A function made by {@link createHeadReader}. */
 export type HeadReader = ReturnType<typeof createHeadReader>;
 
 function checkHost(host: string | undefined, version: string): string | undefined {
@@ -270,9 +256,7 @@ function checkHost(host: string | undefined, version: string): string | undefine
   return isHost(host) ? undefined : 'the Host header is not a host name with an optional port';
 }
 
-/**
- * Checks RFC 9112 6.1 and 6.3: one length or exactly `chunked`, never both, no coding in HTTP/1.0.
- */
+/** Checks RFC 9112 6.1 and 6.3: one length or exactly `chunked`, never both, no coding in HTTP/1.0. */
 function checkFraming(single: Partial<Record<Single, string>>, version: string): string | undefined {
   const coding = single['transfer-encoding'];
   const length = single['content-length'];

@@ -12,9 +12,7 @@ export interface Reply<Json = unknown> {
   readonly status: number;
   readonly headers?: readonly string[];
   readonly json?: Json;
-  /** The JSON body already serialized, for replies that never vary. */
   readonly text?: string;
-  /** Written to the audit log; not sent. */
   readonly auditEvents?: readonly AuditEvent[];
   /** Awaited once the audit events are written; its result is sent instead of this reply. */
   readonly after?: () => Promise<Reply<Json>>;
@@ -24,7 +22,6 @@ export interface Reply<Json = unknown> {
   readonly maxAge?: number;
   /** Whether the response ends with its head: no body and no Content-Length. */
   readonly endsWithHead?: boolean;
-  /** A body other than JSON: a file of the web page. */
   readonly content?: Content;
 }
 
@@ -33,12 +30,7 @@ const ALLOW: readonly string[] = ['Allow', METHODS.join(', ')];
 /** Retry-After in seconds when the store or this process could not serve a request. */
 const RETRY_SECONDS = 1;
 
-/**
- * Converts a refusal to its reply.
- *
- * This is the only place that does so. Two refusals of one kind are therefore the same bytes, and a
- * new kind does not compile until it is handled here.
- */
+/** Converts a refusal to its reply; nothing else does, so two refusals of one kind are the same bytes. */
 export function refusalReply(refusal: Refusal): Reply {
   switch (refusal.refusal) {
     case 'malformed':
@@ -132,12 +124,10 @@ export function refusalReply(refusal: Refusal): Reply {
   }
 }
 
-/** Returns the reply with additional header fields. */
 export function withHeaders(reply: Reply, more: readonly string[]): Reply {
   return more.length === 0 ? reply : { ...reply, headers: joinFields(reply.headers ?? [], more) };
 }
 
-/** Returns the reply with CORS header fields. */
 export function withCors(reply: Reply, { fields, varies }: CorsHeaders): Reply {
   // Open to every origin already.
   if (reply.headers?.includes('Access-Control-Allow-Origin') === true) return reply;

@@ -1,9 +1,6 @@
 import { fieldValues } from './fields.js';
 
-/**
- * Lower-case name of the field that lists WebSocket subprotocols (RFC 6455 4.1): the only one in
- * which a page can send a token with a handshake.
- */
+/** Lower-case name of the only field in which a page can send a token with a handshake (RFC 6455 4.1). */
 export const SUBPROTOCOLS = 'sec-websocket-protocol';
 
 /** Start of the subprotocol that carries a token. */
@@ -14,7 +11,6 @@ export function carriers(value: string): string[] {
   return itemsOf(value).filter((item) => item.startsWith(CARRIER));
 }
 
-/** Returns the token of a subprotocol from {@link carriers}. */
 export function tokenOf(carrier: string): string {
   return carrier.slice(CARRIER.length);
 }
@@ -28,11 +24,8 @@ export function withoutCarriers(value: string): string {
 }
 
 /**
- * Returns the field of a 101 that accepts the token's subprotocol, if the upstream chose none:
- * browsers fail a WebSocket whose offer was not answered (WebSockets 3.1).
- *
- * @param request fields of the handshake
- * @param response fields of the upstream's 101
+ * Returns the field of a 101 that accepts the token's subprotocol, if the upstream chose none: browsers fail
+ * a WebSocket whose offer was not answered (WebSockets 3.1).
  */
 export function acceptedCarrier(request: readonly string[], response: readonly string[]): readonly string[] {
   const [carrier] = carriers(fieldValues(request, SUBPROTOCOLS).join());

@@ -1,36 +1,28 @@
 import { escapedAt, type Readings, readings } from '../domain/path.js';
 
 /**
- * Validation of the request target, done once so that no later step can read it differently.
- *
- * Security rule: whatever two programs could read differently is refused, or must mean the
- * same in every reading (`domain/path`). WHATWG `URL` never parses a target: it loses the
- * first segment of `//a/b`.
+ * Validation of the request target, done once. Whatever two programs could read differently is refused, or
+ * must mean the same in every reading (`domain/path`). WHATWG `URL` never parses a target: it loses the first
+ * segment of `//a/b`.
  */
 
 const SLASH = 0x2f;
 const PERCENT = 0x25;
 const QUESTION = 0x3f;
 
-/** A valid target: its path, its query, and the lenient readings of its path. */
 export interface Target {
   readonly path: string;
   readonly query: string;
   /**
-   * The ways to read the path; null when there is only one: no escape, no `;`, `{`, `|` or `}`, no
-   * empty segment, no segment that starts with a dot, no trailing slash.
+   * Null when there is only one: no escape, no `;`, `{`, `|` or `}`, no empty segment, no segment that starts
+   * with a dot, no trailing slash.
    */
   readonly readings: Readings | null;
 }
 
-/**
- * Validates a target.
- *
- * @returns its parts, or a sentence that says what is wrong with it
- */
+/** @returns its parts, or a sentence that says what is wrong with it */
 export function parseTarget(target: string): Target | string {
   if (target.charCodeAt(0) !== SLASH) return 'the request target must start with "/"';
-  // A URL parser would take the next segment for a host and drop it from the path.
   if (target.charCodeAt(1) === SLASH) return 'the request target starts with "//"';
   let plain = true;
   let end = target.length;

@@ -4,10 +4,7 @@ import type { IncomingRequest, OutgoingResponse } from './exchange.js';
 import { jsonBody } from './json.js';
 import type { Reply } from './replies.js';
 
-/**
- * Milliseconds without data of an unwanted body after which the client is assumed to have its
- * response, and the connection is closed.
- */
+/** Milliseconds without data of an unwanted body after which the connection is closed. */
 const LINGER_MS = 2_000;
 
 /** Maximum milliseconds for which the rest of an unwanted body is read and discarded. */
@@ -15,7 +12,6 @@ const REST_MS = 10_000;
 /** Milliseconds in which a client must receive a raw response and close its connection. */
 const RAW_LINGER_MS = 5_000;
 
-/** Returns the header fields of a reply, those common to all replies included. */
 function ownFields(reply: Reply, requestId: string, length: number | undefined): string[] {
   const fields = [
     'Cache-Control',
@@ -48,11 +44,8 @@ function lengthOf(body: Buffer | string | undefined): number | undefined {
 }
 
 /**
- * Writes a reply as the response to a request.
- *
- * If the request body was not read, the connection is closed after the response, so that the body
- * can never be parsed as a request. It lingers first: closing at once would reset the connection
- * before the client reads the response.
+ * Writes a reply. If the request body was not read, the connection is closed after it, so that the body is
+ * never parsed as a request. It lingers first: a reset could overtake the response.
  */
 export function writeReply(
   req: IncomingRequest,
@@ -63,8 +56,7 @@ export function writeReply(
   const body = bodyOf(reply);
   const length = lengthOf(body);
   const fields = ownFields(reply, requestId, length);
-  // In HTTP/2 the rest of a body cannot be parsed as a request, and the
-  // client is told not to send it.
+  // In HTTP/2 the rest of a body cannot be parsed as a request, and the client is told not to send it.
   const unread = !('stream' in req) && !req.readableEnded;
   if (unread) fields.push('Connection', 'close');
   res.writeHead(reply.status, STATUS_CODES[reply.status] as string, fields, reply.endsWithHead);
@@ -72,8 +64,7 @@ export function writeReply(
     if (req.method === 'HEAD' || body === undefined) res.end();
     else if ('stream' in req) res.end(body);
     else {
-      // The text is ASCII (one byte per character), so it is written unencoded
-      // together with its head.
+      // ASCII text is written unencoded together with its head.
       res.write(body, length === body.length ? 'latin1' : 'utf8');
       res.end();
     }
@@ -84,11 +75,7 @@ export function writeReply(
   lingeringEnd(req, res);
 }
 
-/**
- * Ends a response when the client has sent the rest of its body, or has paused for a moment.
- *
- * The connection closes after the response.
- */
+/** Ends a response, and then the connection, when the rest of the body has come or has paused. */
 export function lingeringEnd(req: IncomingRequest, res: OutgoingResponse): void {
   let late: NodeJS.Immediate | undefined;
   const refresh = () => {
@@ -114,9 +101,8 @@ export function lingeringEnd(req: IncomingRequest, res: OutgoingResponse): void 
 }
 
 /**
- * Closes the connection if the rest of an unwanted body does not end in time.
- *
- * HTTP/2 resets the stream instead.
+ * Closes the connection if the rest of an unwanted body does not end in time; HTTP/2 resets the stream
+ * instead.
  */
 export function limitRest(req: IncomingRequest): void {
   if ('stream' in req) return;

@@ -50,28 +50,22 @@ const LINE_LF = 8;
 const MAX_DIGITS = 8;
 /** The maximum of a signed 32-bit integer; some parsers go no further. */
 const MAX_SIZE = 0x7fff_ffff;
-/** The result of a step when the line continues. */
 const GOES_ON = undefined;
 
-/**
- * Parses chunk-size lines byte by byte, across any split. Extensions are validated and discarded.
- */
+/** Parses chunk-size lines byte by byte, across any split. Extensions are validated and discarded. */
 class ChunkLine {
   size = 0;
   fault: Fault | undefined;
   #state = SIZE;
   #length = 0;
   #digits = 0;
-  /** Bytes of all extensions of the message. */
   #extensions = 0;
 
-  /** Starts a new message. */
   reset(): void {
     this.#extensions = 0;
     this.begin();
   }
 
-  /** Starts a new line. */
   begin(): void {
     this.size = 0;
     this.fault = undefined;
@@ -80,11 +74,7 @@ class ChunkLine {
     this.#digits = 0;
   }
 
-  /**
-   * Consumes one byte.
-   *
-   * @returns true when the line is complete; undefined while it continues, or when `fault` is set
-   */
+  /** @returns true when the line is complete; undefined while it continues, or when `fault` is set */
   take(code: number, maxLine: number, maxExtensions: number): true | undefined {
     if (this.#state === LINE_LF) return code === LF ? true : this.#refuse('line_end');
     if (code === CR) return this.#endLine();
@@ -167,7 +157,6 @@ export const NO_FIELDS: readonly string[] = [];
 
 /** Parses bodies: of a known length, chunked with trailers, or up to the end of the connection. */
 export abstract class BodyParser extends UnreadBytes {
-  /** Part of a body, at `DATA`. */
   data: Buffer = EMPTY;
   /** Trailers of a chunked body, at `END`; a flat list like `fields`. */
   trailers: readonly string[] = NO_FIELDS;
@@ -200,11 +189,7 @@ export abstract class BodyParser extends UnreadBytes {
     return FAULT;
   }
 
-  /**
-   * Enters the state that reads the body.
-   *
-   * @param length bytes; -1 for a body that ends with the connection
-   */
+  /** @param length bytes; -1 for a body that ends with the connection */
   protected beginBody(chunked: boolean, length: number): void {
     if (chunked) {
       this.#chunkLine.reset();
@@ -216,7 +201,6 @@ export abstract class BodyParser extends UnreadBytes {
     }
   }
 
-  /** Parses up to the next event, in any body state. */
   protected readBody(): Event {
     switch (this.state) {
       case BODY_OF_LENGTH:

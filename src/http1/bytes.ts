@@ -58,16 +58,11 @@ export const LOWER = Uint8Array.from({ length: 256 }, (_, code) =>
 /** A Buffer with its untyped method: `toString('latin1')` without the look-up of the encoding. */
 export type Bytes = Buffer & { latin1Slice(start?: number, end?: number): string };
 
-/** Returns the bytes of a Latin-1 text. */
 export function bytesOf(text: string): Uint8Array {
   return Uint8Array.from(text, (character) => character.charCodeAt(0));
 }
 
-/**
- * Returns whether a range of bytes equals a word, ignoring case.
- *
- * @param word in lower case
- */
+/** @param word in lower case */
 export function isWord(bytes: Uint8Array, start: number, end: number, word: Uint8Array): boolean {
   const { length } = word;
   if (end - start !== length) return false;
@@ -75,7 +70,6 @@ export function isWord(bytes: Uint8Array, start: number, end: number, word: Uint
   return true;
 }
 
-/** The version in a start line; `x` stands for the minor version digit. */
 export const VERSION = 'HTTP/1.x';
 export const MINOR = VERSION.indexOf('x');
 
@@ -93,18 +87,13 @@ interface Method {
   readonly bytes: Uint8Array;
 }
 
-/** Methods by length and first letter. */
 const table: Method[][] = Array.from({ length: (MAX_METHOD_LENGTH + 1) * 32 }, () => []);
 for (const text of REGISTERED_METHODS) {
   const bytes = bytesOf(text);
   (table[bytes.length * 32 + ((bytes[0] as number) & 31)] as Method[]).push({ text, bytes });
 }
 
-/**
- * Returns the registered method that equals a range of bytes.
- *
- * @param end at most {@link MAX_METHOD_LENGTH} after `start`
- */
+/** @param end at most {@link MAX_METHOD_LENGTH} after `start` */
 export function findMethod(bytes: Uint8Array, start: number, end: number): string | undefined {
   const length = end - start;
   const cell = table[length * 32 + ((bytes[start] as number) & 31)] as Method[];
@@ -124,17 +113,12 @@ export abstract class UnreadBytes {
   protected bytes: Bytes = EMPTY;
   protected pos = 0;
   protected end = 0;
-  /**
-   * Offset in the message of the first of `bytes`; in a head, `-base` is the
-   * index of its first byte.
-   */
+  /** Offset in the message of the first of `bytes`; in a head, `-base` is the index of its first byte. */
   protected base = 0;
   /** Index from which bytes are kept although they were read; -1 if none are. */
   protected keptFrom = -1;
-  /** Whether `bytes` is this parser's own copy, with free space after `end`. */
   #isOwn = false;
 
-  /** Number of unread bytes. */
   get unread(): number {
     return this.end - this.pos;
   }
@@ -171,7 +155,6 @@ export abstract class UnreadBytes {
     return this.keptFrom < 0 ? this.pos : this.keptFrom;
   }
 
-  /** Copies the bytes from an index on to a buffer with space for at least as many more. */
   #copy(from: number, more: number): void {
     const length = this.end - from;
     // Double the capacity, so that a head in many pieces is copied only a few times.
@@ -181,7 +164,6 @@ export abstract class UnreadBytes {
     this.#isOwn = true;
   }
 
-  /** Continues in a buffer whose first byte is the one at `from` now. */
   #moveTo(bytes: Bytes, from: number, end: number): void {
     this.bytes = bytes;
     this.end = end;
@@ -197,7 +179,6 @@ export abstract class UnreadBytes {
     this.drop();
   }
 
-  /** Offset of `pos` in the message. */
   protected get offset(): number {
     return this.base + this.pos;
   }

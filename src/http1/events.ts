@@ -20,10 +20,7 @@ export const INFORMATIONAL = 2;
 export const DATA = 3;
 /** The message is complete; `trailers` holds those of a chunked body. */
 export const END = 4;
-/**
- * The connection carries no further message; unread bytes may belong to
- * another protocol (`takeRest`).
- */
+/** The connection carries no further message; unread bytes may belong to another protocol. */
 export const CLOSED = 5;
 /** The bytes and all that follow are refused; `fault` and `faultAt` say why and where. */
 export const FAULT = 6;
@@ -71,18 +68,13 @@ export const FAULTS = {
   cut_off: 'RFC 9112 8: the connection closed inside the message',
 } as const;
 
-/** A tag of {@link FAULTS}. */
 export type Fault = keyof typeof FAULTS;
 
 /** Limits of one message, in bytes unless noted otherwise. Exceeding one is a fault. */
 export interface MessageLimits extends HeadLimits {
-  /** A chunk-size line with its extensions, without CRLF. */
   readonly chunk_line_size: number;
-  /** All chunk extensions of a message. */
   readonly extensions_size: number;
-  /**
-   * All trailers of a message with the final empty line; their number is limited by `head_fields`.
-   */
+  /** All trailers with the final empty line; their number is limited by `head_fields`. */
   readonly trailer_size: number;
   /** Number of informational responses (1xx) before a final response. */
   readonly informational: number;
@@ -117,10 +109,8 @@ export const REFUSING = 12;
 export const INCOMPLETE = -1;
 export const REFUSED = -2;
 
-/** Base class of the line scanners: the fault and its position. */
 export abstract class LineScanner {
   fault: Fault | undefined;
-  /** Index of the refused byte, relative to the first byte of the head or section. */
   faultAt = 0;
 
   protected refuse(fault: Fault, at: number): typeof REFUSED {

@@ -6,10 +6,8 @@ import { type FieldName, findName, type Framing, PLAIN } from './framing.js';
 const MAX_KEPT = 4 * 1024;
 
 /**
- * Remembers the field section of the last head.
- *
- * A head ends with the first empty line. So equal bytes mean equal fields, and
- * the parser still has those.
+ * Remembers the field section of the last head. It ends with the first empty line, so equal bytes mean equal
+ * fields.
  */
 export class FieldsMemo {
   #bytes: Buffer | undefined;
@@ -24,16 +22,13 @@ export class FieldsMemo {
     this.#length = length;
   }
 
-  /** Erases the remembered fields, which may hold a secret. */
   clear(): void {
     this.#bytes?.fill(0);
     this.#bytes = undefined;
     this.#length = 0;
   }
 
-  /**
-   * Returns the index after the remembered fields; 0 if other fields follow, or some are missing.
-   */
+  /** Returns the index after the remembered fields; 0 if other fields follow, or some are missing. */
   find(bytes: Bytes, start: number, end: number): number {
     const length = this.#length;
     const next = start + length;
@@ -50,31 +45,20 @@ const LINE_LF = 4;
 const LAST_LF = 5;
 
 /**
- * Parses field lines up to and including the empty line after them.
- *
- * A scan resumes where the bytes ended. Indexes are relative to the section's first byte, so the
- * bytes may move but must stay contiguous.
+ * Parses field lines up to and including the empty line after them. A scan resumes where the bytes ended;
+ * indexes are relative to the section's first byte.
  */
 export class FieldLines extends LineScanner {
-  /**
-   * Names of these lines. Those beyond `#count` are left from longer sections: most peers repeat
-   * the same names in the same order.
-   */
+  /** Those beyond `#count` are left from longer sections: most peers repeat the same names in order. */
   readonly #names: FieldName[] = [];
-  /** Start and end of each value. */
   readonly #values: number[] = [];
   #count = 0;
   #state = LINE;
-  /** The next byte, and the start of the current name and value. */
   #at = 0;
   #nameStart = 0;
   #valueStart = 0;
 
-  /**
-   * Starts a section.
-   *
-   * @param at index of the first byte, relative to the section
-   */
+  /** @param at index of the first byte, relative to the section */
   begin(at: number): void {
     this.#count = 0;
     this.#state = LINE;
@@ -83,11 +67,8 @@ export class FieldLines extends LineScanner {
   }
 
   /**
-   * Scans field lines.
-   *
    * @param origin index of the section's first byte
    * @param end index after the last byte
-   * @param maxFields maximum number of lines
    * @returns the index after the empty line, {@link INCOMPLETE} or {@link REFUSED}
    */
   scan(bytes: Bytes, origin: number, end: number, maxFields: number, framing: Framing): number {
@@ -141,11 +122,6 @@ export class FieldLines extends LineScanner {
     return INCOMPLETE;
   }
 
-  /**
-   * Returns the scanned fields as a flat list of names and values.
-   *
-   * @param text of the section
-   */
   take(text: string): string[] {
     const names = this.#names;
     const values = this.#values;
@@ -186,11 +162,7 @@ function endOfName(name: FieldName | undefined, bytes: Bytes, start: number, end
   return colon + 1;
 }
 
-/**
- * Returns the index of the first byte that is not text, at most `end`.
- *
- * It compares four bytes at a time, which costs a third less.
- */
+/** Returns the index of the first byte that is not text, at most `end`; compares four bytes at a time. */
 function endOfText(bytes: Bytes, start: number, end: number): number {
   let i = start;
   for (const last = end - 3; i < last; i += 4) {

@@ -38,7 +38,6 @@ export const PROXY_CONNECTION = 6;
 /** Another hop-by-hop field: ignored in a head, not allowed in trailers. */
 const HOP = 7;
 
-/** A field name as received. */
 export interface FieldName {
   readonly text: string;
   readonly meaning: Meaning;
@@ -72,7 +71,6 @@ function keyOf(length: number, first: number): number {
   return length * 256 + first;
 }
 
-/** Returns the meaning of a name, ignoring case. */
 function meaningOf(bytes: Uint8Array, start: number, end: number): Meaning {
   const cell = known.get(keyOf(end - start, LOWER[bytes[start] as number] as number));
   if (cell !== undefined)
@@ -85,17 +83,11 @@ export function meaningOfText(name: string): Meaning {
   return MEANINGS.get(name.toLowerCase()) ?? PLAIN;
 }
 
-/** Slots in the cache of names, a power of two; a name may evict another one. */
 const SLOTS = 1024;
-/** Maximum length of a cached name. */
 const MAX_KEPT = 64;
 const seen: (FieldName | undefined)[] = Array.from({ length: SLOTS }, () => undefined);
 
-/**
- * Returns the cached name for these bytes, adding it if it is new.
- *
- * Peers send the same few names: comparing bytes costs less than creating a string.
- */
+/** Returns the cached name for these bytes: comparing costs less than creating a string. */
 export function findName(bytes: Bytes, start: number, end: number): FieldName {
   const length = end - start;
   const hash = length * 31 + (bytes[start] as number) * 7 + (bytes[start + (length >> 1)] as number) * 13;
@@ -127,7 +119,6 @@ const MAX_DIGITS = 15;
 
 /** Collects what the fields of a head say about its body and connection. Each parser has one. */
 export class Framing {
-  /** Content-Length in bytes; -1 if absent. */
   length = -1;
   chunked = false;
   hosts = 0;
@@ -165,8 +156,6 @@ export class Framing {
   }
 
   /**
-   * Processes one significant field line.
-   *
    * @param end index after the value
    * @param lineEnd index after the whitespace that follows the value
    * @returns why the field is refused, if it is
@@ -254,9 +243,7 @@ function hasTab(bytes: Uint8Array, start: number, end: number): boolean {
 }
 
 /**
- * Returns why the parser would refuse a field that did not arrive as a line of HTTP/1.1; undefined
- * if it would not.
- *
+ * Returns why the parser would refuse a field that did not arrive as a line of HTTP/1.1.
  * @param framing what the previous fields of the same head say
  * @param value without the whitespace around it
  */

@@ -21,25 +21,18 @@ import { FieldsMemo } from './field-lines.js';
 const LINE_END = 2;
 
 /**
- * Base class of the request and response parsers.
- *
- * A parser stays with its connection. Pass received bytes to `feed`, then call `next`
- * until it needs data. The details of an event are properties of the parser; do not
- * modify their lists and buffers.
+ * A parser stays with its connection: pass received bytes to `feed`, then call `next` until it needs data.
+ * The details of an event are properties of the parser; do not modify their lists and buffers.
  */
 export abstract class MessageParser extends BodyParser {
-  /**
-   * Header fields as a flat list of names, in their original case, and Latin-1 values, in order.
-   */
+  /** Flat list of names, in their original case, and Latin-1 values, in order. */
   fields: readonly string[] = NO_FIELDS;
   /** Content-Length in bytes; -1 if absent. */
   length = -1;
   chunked = false;
-  /** HTTP/1 minor version: 0 or 1. */
   minor = 1;
 
   readonly #memo = new FieldsMemo();
-  /** Start of the current head's fields, as an offset in the message. */
   #fieldsFrom = 0;
   #finished = false;
 
@@ -53,7 +46,6 @@ export abstract class MessageParser extends BodyParser {
     this.#finished = true;
   }
 
-  /** Parses up to the next event. */
   next(): Event {
     const event = this.#step();
     if (event !== NEED_DATA) return event;
@@ -91,7 +83,6 @@ export abstract class MessageParser extends BodyParser {
   /** Enters the state after a head. */
   protected abstract beginContent(): Event;
 
-  /** Parses between messages: starts the next one when it may begin. */
   protected abstract readBetween(): Event;
 
   /** Whether no message is expected, so that the connection may close. */

@@ -7,11 +7,7 @@ const TLS_MAJOR = 3;
 /** A protocol that clients begin on a port for HTTP/1.1. */
 export type OtherProtocol = 'HTTP/2' | 'TLS';
 
-/**
- * Returns the protocol of bytes that are no HTTP/1.1 request, if it is known.
- *
- * @param bytes the first ones of a connection; the rest may still be in transit
- */
+/** @param bytes the first ones of a connection; the rest may still be in transit */
 export function otherProtocolOf(bytes: Buffer): OtherProtocol | undefined {
   if (bytes[0] === HANDSHAKE && (bytes[1] ?? TLS_MAJOR) === TLS_MAJOR) return 'TLS';
   const length = Math.min(bytes.length, PREFACE.length);

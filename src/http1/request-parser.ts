@@ -34,10 +34,8 @@ import { MessageParser } from './message-parser.js';
 const SCHEMES = ['http://', 'https://'];
 
 /**
- * Validates the form of a target, which depends on the method (RFC 9112 3.2).
- *
- * An absolute target must name the same host as Host, because recipients
- * disagree on which one counts.
+ * Validates the form of a target, which depends on the method (RFC 9112 3.2). An absolute one must name the
+ * same host as Host, because recipients disagree on which counts.
  */
 function targetFault(method: string, target: string, host: string | undefined): Fault | undefined {
   if (method === 'CONNECT') return isAuthority(target) ? undefined : 'target_form';
@@ -79,10 +77,8 @@ const MAX_AROUND_TARGET = 2 + MAX_METHOD_LENGTH + 2 + VERSION_END.length;
 export class RequestLine extends LineScanner {
   method = '';
   isRegistered = true;
-  /** Start and end of the target, relative to the head's first byte. */
   targetStart = 0;
   targetEnd = 0;
-  /** HTTP/1 minor version: 0 or 1. */
   minor = 1;
   #state = START;
   #at = 0;
@@ -108,7 +104,6 @@ export class RequestLine extends LineScanner {
     return this.#state <= EMPTY_LINE_LF || (this.#state === METHOD_STATE && this.#at === this.#methodStart);
   }
 
-  /** @returns the index after the line, {@link INCOMPLETE} or {@link REFUSED} */
   scan(bytes: Bytes, origin: number, end: number, maxTarget: number): number {
     let i = origin + this.#at;
     let state = this.#state;
@@ -172,7 +167,6 @@ function isLineEnd(code: number): boolean {
 /** Parses the requests of a client connection, in order. */
 export class RequestParser extends MessageParser {
   method = '';
-  /** The target byte for byte. */
   target = '';
   host: string | undefined;
   /** Whether the client asks to upgrade after this request (RFC 9110 7.8); never in HTTP/1.0. */
@@ -185,8 +179,8 @@ export class RequestParser extends MessageParser {
   #checkedHost: string | undefined;
 
   /**
-   * @param checksHead false if the consumer of the heads validates Host, the target, and the
-   *   coding against the version
+   * @param checksHead false if the consumer of the heads validates Host, the target, and the coding against
+   *   the version
    */
   constructor(limits: MessageLimits, checksHead = true) {
     super(limits, new Framing(true, checksHead));

@@ -21,19 +21,14 @@ const AFTER_STATUS = 2;
 const REASON_STATE = 3;
 const LINE_LF = 4;
 
-/** The bytes before the status. */
 const VERSION_START = bytesOf(`${VERSION} `);
 const DIGITS = 3;
 
-/**
- * Parses a status line. It resumes like {@link FieldLines}. The space after the status is optional.
- */
+/** Parses a status line; resumes like {@link FieldLines}. The space after the status is optional. */
 class StatusLine extends LineScanner {
   status = 0;
-  /** Start and end of the reason, relative to the head's first byte. */
   reasonStart = 0;
   reasonEnd = 0;
-  /** HTTP/1 minor version: 0 or 1. */
   minor = 1;
   #state = VERSION_STATE;
   #at = 0;
@@ -45,7 +40,6 @@ class StatusLine extends LineScanner {
     this.fault = undefined;
   }
 
-  /** @returns the index after the line, {@link INCOMPLETE} or {@link REFUSED} */
   scan(bytes: Bytes, origin: number, end: number): number {
     let i = origin + this.#at;
     let state = this.#state;
@@ -91,9 +85,7 @@ class StatusLine extends LineScanner {
   }
 }
 
-/**
- * Parses the responses of an upstream connection: one per request, announced with {@link expect}.
- */
+/** Parses the responses of an upstream connection: one per request, announced with {@link expect}. */
 export class ResponseParser extends MessageParser {
   status = 0;
   reason = '';
@@ -110,13 +102,10 @@ export class ResponseParser extends MessageParser {
   }
 
   /**
-   * Announces a request of this method that is about to be sent.
-   *
-   * Bytes that arrived earlier are refused, not taken for its response.
-   *
-   * @param mayUpgrade whether it asks for another protocol, so that a 101 is a valid response
-   * @throws Error before the previous response has ended, or if the connection
-   *   takes no more requests
+   * Announces a request that is about to be sent. Bytes that arrived earlier are refused, not taken for its
+   * response.
+   * @param mayUpgrade whether a 101 is a valid response
+   * @throws Error before the previous response has ended, or if the connection takes no more requests
    */
   expect(method: string, mayUpgrade = false): void {
     if (this.state !== READY || this.#method !== undefined || !this.persistent)
@@ -184,8 +173,8 @@ export class ResponseParser extends MessageParser {
     const isBodiless = status === 204 || status === 304;
     const persists = !framing.close && (this.minor === 1 || framing.keepAlive);
     const hasFraming = chunked || length >= 0;
-    // Some servers send the body all the same: gunicorn and waitress, in response to HEAD. It may
-    // arrive after the head, and would be read as the response to the next request.
+    // Some servers send the body all the same (gunicorn and waitress, to HEAD), and it would be read as the
+    // next response.
     const isDoubtful = (isHead || isBodiless) && (chunked || length > 0);
     this.persistent = persists && !isDoubtful && (isBodiless || hasFraming);
     if (isHead || isBodiless) this.beginBody(false, 0);

@@ -20,16 +20,13 @@ export const CHUNKED = -1;
 /** A message without a body, or a response that ends with its connection. */
 export const UNFRAMED = -2;
 
-/**
- * A head, chunk or trailer that could not be parsed as one intended message; nothing was written.
- */
+/** A head, chunk or trailer that could not be parsed as one intended message; nothing was written. */
 export class UnwritableMessage extends Error {
   readonly code = 'UNWRITABLE_MESSAGE';
 }
 
 const FORWARDED: ReadonlySet<string> = new Set(METHODS);
 
-/** The start of a request head. */
 export interface RequestStart {
   readonly method: string;
   readonly target: string;
@@ -39,9 +36,7 @@ export interface RequestStart {
 }
 
 /**
- * Serializes a request head as Latin-1.
- *
- * @param fields flat list of names and values, without Host, Connection and framing fields
+ * @param fields flat, without Host, Connection and framing fields
  * @throws UnwritableMessage for a method, target, name or value that violates the grammar
  */
 export function requestHead(
@@ -58,12 +53,9 @@ export function requestHead(
 }
 
 /**
- * Serializes a response head as Latin-1.
- *
- * @param fields flat list of names and values, without framing fields
+ * @param fields flat, without framing fields
  * @param length for HEAD or 304, the length that the body would have
- * @throws UnwritableMessage for a status, reason, name or value that violates the grammar, or for
- *   framing where none is allowed
+ * @throws UnwritableMessage for what violates the grammar, or for framing where none is allowed
  */
 export function responseHead(
   status: number,
@@ -79,11 +71,7 @@ export function responseHead(
   return withFields(`HTTP/1.1 ${status} ${reason}`, fields, IN_RESPONSE) + framingLine(length) + HEAD_END;
 }
 
-/**
- * Serializes the start of a chunk; its data and {@link CHUNK_END} follow.
- *
- * @param size bytes of the data, not 0
- */
+/** Its data and {@link CHUNK_END} follow. @param size bytes of the data, not 0 */
 export function chunkStart(size: number): string {
   if (!Number.isInteger(size) || size <= 0 || size > 0x7fff_ffff)
     throw new UnwritableMessage('a chunk without data or over 2 GiB');
@@ -92,11 +80,7 @@ export function chunkStart(size: number): string {
 
 export const CHUNK_END = '\r\n';
 
-/**
- * Serializes the last chunk with the trailers.
- *
- * @throws UnwritableMessage as {@link requestHead}
- */
+/** @throws UnwritableMessage as {@link requestHead} */
 export function lastChunk(trailers: readonly string[] = []): string {
   return withFields('0', trailers, IN_TRAILERS) + HEAD_END;
 }
@@ -106,14 +90,9 @@ type Section = typeof IN_REQUEST | typeof IN_RESPONSE | typeof IN_TRAILERS;
 /** Host and Connection are written separately. */
 const IN_REQUEST = 0;
 const IN_RESPONSE = 1;
-/** No framing or hop-by-hop field. */
 const IN_TRAILERS = 2;
 
-/**
- * Appends fields to a line that has no line end yet.
- *
- * V8 allocates an object for each `+`, so each field takes two.
- */
+/** V8 allocates an object for each `+`, so each field takes two. */
 function withFields(line: string, fields: readonly string[], section: Section): string {
   let lines = line;
   for (let i = 0; i < fields.length; i += 2) {
@@ -146,7 +125,6 @@ function framingLine(length: Length): string {
 interface NameInfo {
   readonly isToken: boolean;
   readonly meaning: Meaning;
-  /** The field line up to the value, with the end of the line before. */
   readonly start: string;
 }
 
@@ -161,22 +139,14 @@ function nameInfo(name: string): NameInfo {
   return made;
 }
 
-/**
- * Returns whether a value is a `field-value` (RFC 9110 5.5).
- *
- * It has no control characters, and no whitespace at either end.
- */
+/** Whether a value is a `field-value` (RFC 9110 5.5): no control characters, no whitespace at either end. */
 function isFieldValue(value: string): boolean {
   const { length } = value;
   if (length === 0) return true;
   return isOf(TEXT, value) && value.charCodeAt(0) > 0x20 && value.charCodeAt(length - 1) > 0x20;
 }
 
-/**
- * Returns whether all characters belong to a class.
- *
- * A character beyond Latin-1 never does: writing it would truncate it to another one.
- */
+/** A character beyond Latin-1 is of no class: writing it would truncate it to another one. */
 function isOf(table: Uint8Array, text: string): boolean {
   for (let i = 0; i < text.length; i++) if (table[text.charCodeAt(i)] !== 1) return false;
   return true;

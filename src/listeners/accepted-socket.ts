@@ -1,12 +1,11 @@
 import type { ServerHttp2Session } from 'node:http2';
 import { Socket } from 'node:net';
-import type { ReadOption } from '../http/socket-reader.js';
+import type { ReadOption } from '../net/socket-reader.js';
 
 /** What Node keeps for itself: the handle of a socket, and the properties that hold `onread`. */
 interface Internals {
   readonly _handle?: {
     readonly useUserBuffer?: (buffer: Uint8Array) => void;
-    /** Returns 0, or an error number. */
     readonly getpeername?: (found: object) => number;
     /** Bytes that the system has not taken yet. */
     readonly writeQueueSize?: number;
@@ -17,13 +16,9 @@ interface Internals {
 const [BUFFER, CALLBACK, NEXT_BUFFER] = ['kBuffer', 'kBufferCb', 'kBufferGen'].map(symbolOf);
 
 /**
- * Sets the option `onread` of an accepted socket, plain or TLS, that has not received data yet.
- *
- * Node takes the option for outgoing connections only. So this does what the constructor of
- * `net.Socket` does with it.
- *
- * @returns whether it is set; without it, which another version of Node may require, the socket
- *   emits `data`
+ * Sets the option `onread` of an accepted socket that has not received data yet: node takes it for outgoing
+ * connections only.
+ * @returns whether it is set; without it, which another version of Node may require, the socket emits `data`
  */
 export function setOnread(socket: Socket, onread: ReadOption): boolean {
   const internals = socket as unknown as Internals;
@@ -39,11 +34,8 @@ export function setOnread(socket: Socket, onread: ReadOption): boolean {
 }
 
 /**
- * Returns whether a connection was reset, even if Node has not noticed: its address is no longer
- * known then.
- *
- * Over TLS, an HTTP/2 session stops reading while it writes, and does not go on if that write fails:
- * it stays open for one in a hundred resets (Node 20 and 24, not 26).
+ * Whether a connection was reset, even if Node has not noticed: an HTTP/2 session over TLS does not go on
+ * after a failed write (Node 20 and 24, not 26).
  */
 export function isReset(socket: Socket): boolean {
   const { _handle: handle } = socket as unknown as Internals;
@@ -59,13 +51,9 @@ export function sendQueued(session: ServerHttp2Session): void {
 }
 
 /**
- * Destroys a connection whose session ended with a connection error (RFC 9113 5.4.1).
- *
- * After most errors, nghttp2 ends the session by itself. Node then neither closes the connection
- * nor reads the end of the client's side, so requests would continue. Such a session sends no more
- * frames: if the one of {@link sendQueued} stays in the queue while nothing is being written, the
- * session has ended.
- *
+ * Destroys a connection whose session ended with a connection error (RFC 9113 5.4.1). Node then neither
+ * closes it nor reads its end, so requests would continue. Such a session sends no more frames: the one of
+ * {@link sendQueued} stays queued.
  * @param intact called if the session goes on; neither happens while the client reads too slowly
  */
 export function destroyIfBroken(session: ServerHttp2Session, socket: Socket, intact: () => void): void {

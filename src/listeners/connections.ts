@@ -7,18 +7,11 @@ import type { PublicServer } from './server.js';
 
 /** File descriptors reserved for the store, the log, the admin port and the process itself. */
 const RESERVED_FILES = 64;
-/** Minimum milliseconds between two closings of idle connections. */
 const INTERVAL_MS = 1_000;
-/** Fraction of the configured limit below which a reduction is logged. */
 const WORTH_TELLING = 0.9;
 
 /**
- * Keeps the number of client connections below a limit.
- *
- * At the limit, it closes connections that wait for their next request. If that is not enough, new
- * connections are closed at once. Requests in flight continue.
- *
- * @param servers the servers that share the limit
+ * At the limit, it closes connections that wait for their next request, and then new ones at once.
  * @param limit connections per process
  */
 export function limitConnections(servers: readonly PublicServer[], limit: number, log: Log): void {
@@ -64,12 +57,7 @@ export function limitConnections(servers: readonly PublicServer[], limit: number
   for (const server of servers) server.prependListener('connection', onConnection);
 }
 
-/**
- * Returns the number of connections that the open file limit allows.
- *
- * Each client may need a second file, for its upstream. Node raises its soft limit
- * to the hard one by itself.
- */
+/** Each client may need a second file, for its upstream. Node raises its soft limit by itself. */
 function allowedByFiles(): number {
   try {
     const [, files] = /^Max open files\s+(\d+)/m.exec(readFileSync('/proc/self/limits', 'utf8')) ?? [];

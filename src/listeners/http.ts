@@ -2,43 +2,37 @@ import type { IncomingRequest, OutgoingResponse, ParsedRequest, Serve } from '..
 import { networkOf } from '../util/addresses.js';
 import { isRead } from '../domain/methods.js';
 import { withoutSegments } from '../domain/path.js';
+import type { Subject } from '../domain/credential.js';
 import type { Refusal } from '../domain/refusal.js';
 import type { Call } from '../endpoints/endpoint.js';
 import { parseBodyOf } from '../endpoints/endpoints.js';
-import type { Admitted, Verdict } from '../gate/verdict.js';
+import type { Admitted } from '../gate/verdict.js';
 import { type Reply, refusalReply, withCors, withHeaders } from '../http/replies.js';
 import { joinFields } from '../http/fields.js';
 import { grpcReply, isGrpcCall } from '../http/grpc.js';
 import type { PeerSocket } from '../http/client-address.js';
 import type { RequestHead } from '../http/head.js';
 import { loginRedirect } from '../pipeline/login-redirect.js';
-import { anonymousBodies, readBody } from '../http/read-body.js';
+import { anonymousBodies, readBody } from '../net/read-body.js';
 import { writeReply } from '../http/write-reply.js';
 import { rateLimitFields } from '../pipeline/response-fields.js';
 import { noteRoute } from '../pipeline/record.js';
-import { ForwardingHandler } from '../pipeline/forwarding-handler.js';
+import { RequestHandler } from '../pipeline/request-handler.js';
 import type { Services } from '../pipeline/services.js';
-import type { StreamRevalidator } from '../pipeline/streams.js';
+import { traceCall } from '../pipeline/trace.js';
+import type { Stream, StreamRevalidator, WatchedStream } from '../pipeline/streams.js';
 import type { ForwardOutcome, ForwardOwner, InFlight } from '../upstream/forward-request.js';
 
 /**
- * Creates the entrance for HTTP/1.1 and HTTP/2.
- *
- * Allowed requests are forwarded, or served by a built-in endpoint.
- *
- * @param services returns the current services; a request keeps those that it began with, unless a
- * built-in endpoint waits for its body
- * @param streams revalidates requests while they are forwarded
+ * The entrance for HTTP/1.1 and HTTP/2: allowed requests are forwarded, or served by a built-in endpoint.
+ * @param services returns the current services; a request keeps those that it began with, unless a built-in
+ *   endpoint waits for its body
  */
 export function createRequestListener(services: () => Services, streams: StreamRevalidator): Serve {
   return (req, res) => new HttpRequestHandler(services, streams, req, res).handle();
 }
 
-/**
- * Returns the reply to a refusal outside any handler.
- *
- * @param req the request concerned; undefined when none was parsed
- */
+/** Returns the reply to a refusal outside any handler. @param req undefined when none was parsed */
 export function refusalOutside({ cors, readHead }: Services, refusal: Refusal, req?: ParsedRequest): Reply {
   const reply = refusalReply(refusal);
   if (cors === null || req === undefined) return reply;
@@ -54,18 +48,18 @@ const OUTCOME_OF_ABORT = {
   yielded: 'overloaded',
 } as const;
 
-class HttpRequestHandler extends ForwardingHandler implements ForwardOwner {
+class HttpRequestHandler extends RequestHandler implements ForwardOwner, Stream {
   readonly #current: () => Services;
+  readonly #streams: StreamRevalidator;
   readonly #req: IncomingRequest;
   readonly #res: OutgoingResponse;
   #inFlight: InFlight | undefined;
+  #watched: WatchedStream | undefined;
   /** Stops reading a body for a built-in endpoint. */
   #reading: AbortController | undefined;
   /** Response fields about rate limits and the expiry of the token, flat. */
   #limitFields: readonly string[] = [];
   #isPreflight = false;
-  /** Whether the request was refused on a route that sends browsers to the web page. */
-  #loginPath: string | null = null;
 
   constructor(
     current: () => Services,
@@ -73,10 +67,19 @@ class HttpRequestHandler extends ForwardingHandler implements ForwardOwner {
     req: IncomingRequest,
     res: OutgoingResponse,
   ) {
-    super(current(), streams);
+    super(current(), true);
     this.#current = current;
+    this.#streams = streams;
     this.#req = req;
     this.#res = res;
+  }
+
+  get head(): RequestHead {
+    return this.record.head as RequestHead;
+  }
+
+  get subject(): Subject | null {
+    return this.record.subject;
   }
 
   protected readHead(): RequestHead | Refusal {
@@ -101,18 +104,9 @@ class HttpRequestHandler extends ForwardingHandler implements ForwardOwner {
     return this.#inFlight !== undefined;
   }
 
-  protected override refusalOf(_head: RequestHead, verdict: Verdict): Refusal | undefined {
-    if (verdict.refusal !== undefined) this.#loginPath = verdict.route?.loginPath ?? null;
-    return verdict.refusal;
-  }
-
-  /**
-   * Redirects a browser to the web page, for the service's own address or a
-   * page that needs a session.
-   */
   protected override answerOf(refusal: Refusal): Reply {
-    const { head } = this.record;
-    const redirect = head === null ? null : loginRedirect(head, refusal, this.#loginPath, this.services);
+    const { head, loginPath } = this.record;
+    const redirect = head === null ? null : loginRedirect(head, refusal, loginPath, this.services);
     return redirect ?? super.answerOf(refusal);
   }
 
@@ -166,27 +160,24 @@ class HttpRequestHandler extends ForwardingHandler implements ForwardOwner {
     await this.#call(services, name, { head, path: admitted.path, body, subject: admitted.subject, now: Date.now() });
   } // prettier-ignore
 
-  /**
-   * Reads a body. A client may take its time, so the request is watched: it is refused when it is no
-   * longer allowed.
-   */
+  /** A client may take its time, so the request is refused when it is no longer allowed. */
   async #readBody(head: RequestHead, isAnonymous: boolean): Promise<Buffer | Refusal | undefined> {
     const { bodyLimits } = this.services;
     const shared = isAnonymous ? { budget: anonymousBodies, network: networkOf(head.client.address) } : null;
     this.#reading = new AbortController();
-    this.watch();
+    this.#watched = this.#streams.watch(this);
     try {
       return await readBody(this.#req, head.contentLength, bodyLimits, shared, this.#reading.signal);
     } finally {
       this.#reading = undefined;
-      this.endWatch();
+      this.#streams.end(this.#watched);
     }
   }
 
   async #call({ handlerOf, auditor }: Services, name: string, call: Call): Promise<void> {
     const handler = handlerOf(name);
     const { trace } = this.record;
-    const answer = await this.streams.act(call.subject, () =>
+    const answer = await this.#streams.act(call.subject, () =>
       trace === undefined ? handler(call) : trace.run(() => handler(call)),
     );
     if ('refusal' in answer) this.refuse(answer);
@@ -211,13 +202,15 @@ class HttpRequestHandler extends ForwardingHandler implements ForwardOwner {
 
   protected allow(head: RequestHead, { route, writes }: Admitted, identity: readonly string[]): void {
     const { services, record } = this;
-    const upstream = this.upstreamOf(route);
+    const upstream = services.upstreamOf(route.upstream);
+    record.upstream = upstream.name;
     const writesLeft = rateLimitFields(services.rateLimitNames, writes);
     this.#limitFields = joinFields(writesLeft, this.expiryFields());
     const { strippedSegments: stripped } = route;
     const target = stripped === 0 ? head.target : withoutSegments(head.target, stripped);
-    const fields = this.fieldsFor(head, identity, upstream, target, route);
-    this.watch();
+    const fields = services.requestHeaders(head, identity, record.requestId, route.strippedPrefix);
+    if (record.trace !== undefined) fields.push(...traceCall(record.trace, upstream, head.method, target));
+    this.#watched = this.#streams.watch(this);
     this.#inFlight = services.forward({
       head,
       req: this.#req,
@@ -251,7 +244,7 @@ class HttpRequestHandler extends ForwardingHandler implements ForwardOwner {
 
   #forwarded({ status, aborted, sentAt, firstByteAt }: ForwardOutcome): void {
     const { record } = this;
-    this.endWatch();
+    this.#streams.end(this.#watched);
     record.sentAt = sentAt;
     record.firstByteAt = firstByteAt;
     record.upstreamStatus = status;
@@ -262,7 +255,6 @@ class HttpRequestHandler extends ForwardingHandler implements ForwardOwner {
     this.finish();
   }
 
-  /** Called when the request's authorization is no longer valid. */
   abort(reason: Refusal): void {
     if (this.#reading !== undefined) {
       this.#reading.abort(reason);

@@ -3,14 +3,14 @@ import { performance } from 'node:perf_hooks';
 import { mayHaveEmptyBody } from '../domain/methods.js';
 import type { Refusal } from '../domain/refusal.js';
 import { firstField } from '../http/fields.js';
-import { flushWrites } from '../http/write-batch.js';
+import { flushWrites } from '../net/write-batch.js';
 import { writeRawReply } from '../http/write-reply.js';
 import { CLOSED, DATA, END, type Fault, HEAD, NEED_DATA } from '../http1/events.js';
 import { otherProtocolOf } from '../http1/other-protocol.js';
 import type { RequestParser } from '../http1/request-parser.js';
-import { newRequestId } from '../pipeline/request-id.js';
+import type { UnreadableInput } from '../pipeline/access-log.js';
+import { newRequestId } from '../pipeline/record.js';
 import { otherProtocolRefusal, parseRefusal } from '../pipeline/faults.js';
-import type { UnreadableInput } from '../pipeline/unreadable.js';
 import { isReset } from './accepted-socket.js';
 import { Http1Input } from './http1-input.js';
 import { asksForWebSocket, Http1Request } from './http1-request.js';
@@ -20,9 +20,7 @@ import type { Http1Settings } from './http1-settings.js';
 /** Milliseconds after which a client that ended its side, or whose bytes nobody reads, is checked. */
 const LEFT_MS = 750;
 
-/** Receives the events of a connection. */
 export interface Http1Owner {
-  /** Called when the connection switched protocols. */
   left(connection: Http1Connection): void;
   closed(connection: Http1Connection): void;
 }
@@ -31,15 +29,12 @@ export interface Http1Owner {
 export type Phase = 'head' | 'exchange' | 'idle' | 'closing';
 
 /**
- * A client's HTTP/1.1 connection.
- *
- * It handles one request at a time and responds in the order received (RFC 9112 9.3.2). Bytes after
- * a request stay unread until its response is written.
+ * Handles one request at a time and responds in the order received (RFC 9112 9.3.2). Bytes after a request
+ * stay unread until its response is written.
  */
 export class Http1Connection {
   readonly socket: Socket;
   phase: Phase = 'head';
-  /** Approximate `performance.now()` of the start of the phase. */
   since = performance.now();
   readonly #settings: Http1Settings;
   readonly #owner: Http1Owner;
@@ -75,16 +70,11 @@ export class Http1Connection {
     return this.#settings.keepAliveHint;
   }
 
-  /** Whether nothing was received since it was opened. */
   get isSilent(): boolean {
     return this.phase === 'head' && !this.#input.parser.hasBegun;
   }
 
-  /**
-   * Checks whether the client has yet to read bytes of the last response.
-   *
-   * Once it has read them, the time of the phase starts again. Called periodically.
-   */
+  /** Whether the client has yet to read bytes of the last response. Once it has, the phase starts again. */
   checkUnread(): boolean {
     const isUnread = this.socket.writableLength > 0;
     if (this.#wasUnread && !isUnread) this.since = performance.now();
@@ -92,36 +82,28 @@ export class Http1Connection {
     return isUnread;
   }
 
-  /**
-   * Forgets the head of the last request, which may hold a token. The parser keeps it because the
-   * next one is often the same. Called when the connection has been idle for a while.
-   */
+  /** Forgets the head of the last request, which may hold a token. */
   forget(): void {
     this.#input.parser.forget();
   }
 
-  /** Closes an idle connection, after the data that the client has not read yet. */
   closeIdle(): void {
     if (this.socket.writableLength > 0) this.#close();
     else this.socket.destroy();
   }
 
-  /** Closes the connection at once, in any phase. */
   destroy(): void {
     if (this.#response === undefined) this.socket.destroy();
     else this.#response.destroy();
   }
 
-  /** Closes the connection after the current response, if that has not begun. */
   endAfterAnswer(): void {
     if (this.#response?.headersSent === false) this.#response.shouldKeepAlive = false;
   }
 
   /**
-   * Ends the request of a client that has left. Called periodically during an exchange.
-   *
-   * The system reports the end of a connection only after all its bytes. So bytes that nobody has
-   * read for a while are read here and held; beyond the limit, later requests are dropped.
+   * Ends the request of a client that has left. The system reports that only after all its bytes, so bytes
+   * that nobody has read for a while are held; beyond the limit, later requests are dropped.
    */
   checkClient(now: number): void {
     const { fullSince } = this.#input;
@@ -135,12 +117,10 @@ export class Http1Connection {
     else if (!this.#input.holdMore() && this.#request?.readableEnded === true) this.#dropRest();
   }
 
-  /** Refuses a head that did not arrive in time. */
   headTimedOut(): void {
     this.#refuse({ refusal: 'too_slow', detail: 'the request took too long to arrive' });
   }
 
-  /** Continues to read, as far as the current request allows. */
   read(): void {
     if (this.#isReading) return;
     this.#isReading = true;
@@ -153,7 +133,6 @@ export class Http1Connection {
     if (!this.#isOver && !this.#isDropping) this.#input.pauseWhileFull();
   }
 
-  /** Called when the current response was written completely. */
   answered(): void {
     const [request, response] = [this.#request, this.#response];
     if (request === undefined || response === undefined) return;
@@ -162,13 +141,11 @@ export class Http1Connection {
     else request.dump();
   }
 
-  /** Processes the next event; returns whether there may be more. */
   #readNext(): boolean {
     const request = this.#request;
     // The response is pending, or the reader of the body has paused it.
     if (request !== undefined && (request.readableEnded || !request.isFlowing || this.#isDropping))
       return false;
-    // The client is gone, or does not read the previous responses.
     if (request === undefined && (this.socket.destroyed || this.socket.writableNeedDrain)) return false;
     const { parser } = this.#input;
     if (this.#isHeadHeld) return this.#beginHeld();
@@ -187,7 +164,6 @@ export class Http1Connection {
         this.#endBody(request);
         return true;
       case CLOSED:
-        // The client has ended its side.
         return false;
       default:
         this.#refuseFault(parser.fault as Fault, parser.faultAt);
@@ -234,7 +210,6 @@ export class Http1Connection {
     if (this.#response?.writableEnded === true && this.#request === request) this.#finish();
   }
 
-  /** Ends the exchange; the connection is ready for the next one. */
   #finish(): void {
     this.#request = undefined;
     this.#response = undefined;
@@ -247,16 +222,13 @@ export class Http1Connection {
     this.since = performance.now();
   }
 
-  /** Closes the connection after the written data is sent. */
   #close(): void {
     this.#isOver = true;
     this.#enter('closing');
     this.socket.destroySoon();
   }
 
-  /**
-   * Hands the socket over to another protocol. Bytes received until its new owner reads stay in it.
-   */
+  /** Hands the socket over to another protocol. Bytes received until its new owner reads stay in it. */
   #leave(): void {
     const { socket } = this;
     this.#isOver = true;
@@ -289,9 +261,8 @@ export class Http1Connection {
   }
 
   /**
-   * Leaves the response about a malformed body to its reader: the record of the request must say
-   * what the client was told, and the response must have its id.
-   *
+   * Leaves the response about a malformed body to its reader: the record of the request must say what the
+   * client was told, and the response must have its id.
    * @returns false if nothing reads the body, or the response has begun
    */
   #leaveToReader(refusal: Refusal): boolean {
@@ -315,11 +286,7 @@ export class Http1Connection {
     this.#settings.unreadable({ refusal, peer: this.socket, response });
   }
 
-  /**
-   * Responds to input that is not a valid request, but never within a response that has begun.
-   *
-   * @returns null if one has
-   */
+  /** Responds to input that is not a valid request, never within a response that has begun (null). */
   #answerRaw(refusal: Refusal): UnreadableInput['response'] {
     const { socket } = this;
     this.#isOver = true;

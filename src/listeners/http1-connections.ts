@@ -4,14 +4,9 @@ import { Http1Connection, type Http1Owner } from './http1-connection.js';
 import type { Http1Settings } from './http1-settings.js';
 import type { ListenerLimits } from './limits.js';
 
-/**
- * Maximum milliseconds between checks of the time limits; a limit is checked at least four times.
- */
+/** Maximum milliseconds between checks of the time limits. */
 const MAX_SWEEP_MS = 500;
-/**
- * Minimum milliseconds for a client to read the rest of a response; a client on a slow line that
- * reads steadily needs more than a short `keep_alive`.
- */
+/** Minimum milliseconds for a client to read the rest of a response, whatever `keep_alive` is. */
 const UNREAD_MS = 60_000;
 /** Milliseconds after which an idle connection forgets the head of its last request. */
 const FORGET_MS = 1_000;
@@ -20,9 +15,7 @@ const SILENT_MS = 1_000;
 
 const EMPTY = /^$/;
 
-/** The HTTP/1.1 connections of a port, with their time limits. */
 export class Http1Connections implements Http1Owner {
-  /** Open sockets that switched protocols. */
   readonly tunnels = new Set<Duplex>();
   readonly #open = new Set<Http1Connection>();
   readonly #settings: Http1Settings;
@@ -36,10 +29,7 @@ export class Http1Connections implements Http1Owner {
     this.#timer = setInterval(() => this.#sweep(), Math.min(MAX_SWEEP_MS, shortest / 4)).unref();
   }
 
-  /**
-   * Starts serving a connection. One that its client has already reset is closed unread, because
-   * the address of the client is no longer known.
-   */
+  /** A connection that its client has already reset is closed unread: its address is no longer known. */
   accept(socket: Socket): void {
     if (socket.destroyed) return;
     // Node asks for the address when it is first read, and keeps it: a later reset does not matter.
@@ -61,16 +51,11 @@ export class Http1Connections implements Http1Owner {
     this.#open.delete(connection);
   }
 
-  /** Announces the end of each connection in its current response, if that has not begun. */
   endAfterAnswers(): void {
     for (const connection of this.#open) connection.endAfterAnswer();
   }
 
-  /**
-   * Closes idle connections, after the data that their clients have not read yet.
-   *
-   * This includes new connections that have sent nothing for a moment.
-   */
+  /** Closes idle connections after their last data, and new ones that have sent nothing for a moment. */
   closeIdle(): void {
     const silentSince = performance.now() - SILENT_MS;
     for (const connection of this.#open) {
@@ -79,13 +64,11 @@ export class Http1Connections implements Http1Owner {
     }
   }
 
-  /** Closes all connections at once, those that switched protocols included. */
   destroyAll(): void {
     for (const connection of this.#open) connection.destroy();
     for (const socket of this.tunnels) socket.destroy();
   }
 
-  /** Stops the time limits; called when no more connections follow. */
   stop(): void {
     clearInterval(this.#timer);
   }

@@ -1,39 +1,33 @@
 import type { Socket } from 'node:net';
-import { SocketReader } from '../http/socket-reader.js';
+import { SocketReader } from '../net/socket-reader.js';
 import { DATA, END, type Event, type MessageLimits, NEED_DATA } from '../http1/events.js';
 import { RequestParser } from '../http1/request-parser.js';
 import { setOnread } from './accepted-socket.js';
 
-/** Unread bytes at which the socket is paused. */
 const MAX_UNREAD = 64 * 1024;
 /**
- * The same for bytes that nobody has read for a while, and for all of those in a process. A client
- * that is gone may have left that much in its system's buffer (4 MiB on Linux) and in ours.
+ * The same for bytes that nobody has read for a while, of a connection and of all in a process: a client that
+ * is gone may have left as much in the system's buffer (4 MiB on Linux) and in ours.
  */
 const MAX_HELD = 8 * 1024 * 1024;
 const MAX_HELD_IN_ALL = 64 * 1024 * 1024;
 
 let heldInAll = 0;
 
-/** Parts of a body below this size are joined, up to the other one, in bytes. */
 const SMALL = 256;
 const JOINED = 4_096;
 
-/** What a client sends on an HTTP/1.1 connection: its bytes, and the events in them. */
 export class Http1Input {
   readonly parser: RequestParser;
   readonly #socket: Socket;
   readonly #reader = new SocketReader();
-  /** An event that was parsed, but not returned. */
   #nextEvent: Event | undefined;
-  /** A copy of the data of that event. */
   #nextData: Buffer | undefined;
   /** `performance.now()` since which too much is unread; 0 if it is not. */
   fullSince = 0;
   /** Whether more is held than usual. */
   #holdsMore = false;
   #held = 0;
-  /** Whether the socket is paused because of unread bytes. */
   #isPaused = false;
 
   /** @param onData receives the bytes, and feeds the parser; also a `data` listener of the socket */
@@ -44,18 +38,13 @@ export class Http1Input {
     setOnread(socket, this.#reader.onread);
   }
 
-  /** Returns the next event of the parser. */
   next(): Event {
     const event = this.#nextEvent ?? this.parser.next();
     this.#nextEvent = undefined;
     return event;
   }
 
-  /**
-   * Returns whether the body that follows is empty, and reads its end if it is.
-   *
-   * @returns undefined until that is known
-   */
+  /** Reads the end of an empty body. @returns undefined until it is known whether it is empty */
   readEmptyBody(): boolean | undefined {
     const event = this.next();
     if (event === NEED_DATA) return undefined;
@@ -66,10 +55,8 @@ export class Http1Input {
   }
 
   /**
-   * Returns the data of a `DATA` event, joined with what follows if it is small: chunks of a byte
-   * each would take a hundred times as much.
-   *
-   * The bytes are valid until {@link release} is called.
+   * Returns the data of a `DATA` event, joined with what follows if it is small: chunks of a byte each would
+   * take a hundred times as much. The bytes are valid until {@link release}.
    */
   takeData(): Buffer {
     const { parser } = this;
@@ -83,7 +70,6 @@ export class Http1Input {
     for (let size = parser.data.length; size < JOINED; size += parser.data.length) {
       const event = parser.next();
       if (event !== DATA) {
-        // The parser repeats NEED_DATA until there is more.
         if (event !== NEED_DATA) this.#nextEvent = event;
         break;
       }
@@ -93,7 +79,6 @@ export class Http1Input {
     return this.#reader.keep(Buffer.concat(parts));
   }
 
-  /** Releases the data taken last, as {@link SocketReader.release}. */
   release(): void {
     this.#reader.release();
   }
@@ -126,7 +111,6 @@ export class Http1Input {
     return !this.#isPaused;
   }
 
-  /** Gives up what is unread; what follows is no longer parsed. */
   drop(): void {
     this.parser.takeRest();
     this.pauseWhileFull();
@@ -138,7 +122,6 @@ export class Http1Input {
     this.#reader.pushTo(stream);
   }
 
-  /** Frees the buffers. Called when the socket closes. */
   close(): void {
     this.#hold(0);
     this.#reader.close();

@@ -4,16 +4,12 @@ import type { IncomingRequest, ParsedRequest } from '../http/exchange.js';
 import type { RequestParser } from '../http1/request-parser.js';
 import { LazyEmitter } from './lazy-emitter.js';
 
-/** The connection that the body of a request is read from. */
 export interface BodySource {
   readonly socket: Socket;
-  /** Continues reading. */
   read(): void;
-  /** As {@link IncomingRequest.release}. */
   release(): void;
 }
 
-/** An HTTP/1.1 request. */
 export class Http1Request extends LazyEmitter implements IncomingRequest {
   readonly method: string;
   readonly url: string;
@@ -69,11 +65,7 @@ function readOn(source: BodySource): void {
   source.read();
 }
 
-/**
- * Returns whether a request asks for a WebSocket, the only protocol that is forwarded.
- *
- * It needs at least HTTP/1.1 (RFC 6455 4.1).
- */
+/** A WebSocket, the only protocol that is forwarded, needs at least HTTP/1.1 (RFC 6455 4.1). */
 export function asksForWebSocket({ httpVersion, rawHeaders }: ParsedRequest): boolean {
   return httpVersion === '1.1' && firstField(rawHeaders, 'upgrade')?.toLowerCase() === 'websocket';
 }

@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net';
 import { forbidsContent } from '../domain/statuses.js';
 import type { OutgoingResponse } from '../http/exchange.js';
-import { batchWrites, flushLarge, flushWrites } from '../http/write-batch.js';
+import { batchWrites, flushLarge, flushWrites } from '../net/write-batch.js';
 import {
   CHUNK_END,
   CHUNKED,
@@ -11,14 +11,11 @@ import {
   responseHead,
   UNFRAMED,
 } from '../http1/write.js';
-import { FollowedResponse } from './followed-response.js';
+import { FollowedResponse } from './lazy-emitter.js';
 
-/** The connection of a response. */
 export interface AnsweredConnection {
   readonly socket: Socket;
-  /** Value of the Keep-Alive field. */
   readonly keepAliveHint: string;
-  /** Called when the response was written completely. */
   answered(): void;
 }
 
@@ -64,7 +61,6 @@ export class Http1Response extends FollowedResponse implements OutgoingResponse 
     return this.#socket.writableNeedDrain && this.#socket.writableLength > 0;
   }
 
-  /** Whether it was written completely. */
   get isFlushed(): boolean {
     return this.#socket.writableLength === 0;
   }
@@ -158,16 +154,13 @@ export class Http1Response extends FollowedResponse implements OutgoingResponse 
   destroy(): this {
     const socket = this.#socket;
     flushWrites(socket);
-    // A reset signals the abort. TLS needs none: its connection ends without
-    // an alert (RFC 9112 9.8).
+    // A reset signals the abort. TLS needs none: its connection ends without an alert (RFC 9112 9.8).
     if (this.wouldLookWhole && !('encrypted' in socket)) socket.resetAndDestroy();
     else socket.destroy();
     return this;
   }
 
-  /**
-   * Detaches it from its connection, which was lost or has another use; further writes are dropped.
-   */
+  /** Detaches it from its connection, which was lost or has another use. */
   abandon(): void {
     if (this.#isAbandoned) return;
     this.#isAbandoned = true;
@@ -175,10 +168,8 @@ export class Http1Response extends FollowedResponse implements OutgoingResponse 
   }
 
   /**
-   * Emits `close` once the client has taken everything.
-   *
-   * An empty write with a callback would do, but a TLS socket reads during one, perhaps into the
-   * buffer whose bytes are being handled.
+   * Emits `close` once the client has taken everything. An empty write would do, but during one a TLS socket
+   * reads, perhaps into the buffer whose bytes are being handled.
    */
   #closeWhenTaken(): void {
     const socket = this.#socket;

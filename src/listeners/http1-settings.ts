@@ -3,22 +3,16 @@ import type { Refusal } from '../domain/refusal.js';
 import type { ParsedRequest, Serve } from '../http/exchange.js';
 import type { Reply } from '../http/replies.js';
 import type { MessageLimits } from '../http1/events.js';
-import type { UnreadableInput } from '../pipeline/unreadable.js';
+import type { UnreadableInput } from '../pipeline/access-log.js';
 
 /** Receives a request to switch protocols; all earlier responses of its connection are written. */
 export type UpgradeListener = (req: ParsedRequest, socket: Socket, head: Buffer) => void;
 
-/**
- * Returns the reply to input that cannot be parsed.
- *
- * @param req the request whose body it is; undefined when it is not part of a request
- */
+/** @param req the request whose body it is; undefined when it is not part of a request */
 export type RefusalAnswer = (refusal: Refusal, req?: ParsedRequest) => Reply;
 
-/** The settings shared by all connections of a port. */
 export interface Http1Settings {
   readonly limits: MessageLimits;
-  /** Value of the Keep-Alive field. */
   readonly keepAliveHint: string;
   readonly serve: Serve;
   /** Null for a port that never switches protocols. */
@@ -26,7 +20,6 @@ export interface Http1Settings {
   /** Receives a connection that begins with HTTP/2, unread; null for a port that refuses it. */
   readonly http2: ((socket: Socket) => void) | null;
   readonly answerOf: RefusalAnswer;
-  /** Called for input that cannot be parsed. */
   readonly unreadable: (input: UnreadableInput) => void;
   /** Called with an unexpected error; the connection is closed by then. */
   readonly fault: (error: unknown) => void;

@@ -23,7 +23,6 @@ import { UnreadBodies } from './unread-bodies.js';
 export const MAX_STREAMS = 100;
 /** Flow-control window of a stream, in bytes: what an upload sends in one round trip. */
 const STREAM_WINDOW = 524_288;
-/** Memory limit of node for one connection, in MiB; beyond it, new streams are refused. */
 export const SESSION_MEMORY = 8;
 /** Milliseconds within which a reset stream counts as a rapid reset (CVE-2023-44487). */
 const RAPID_MS = 1_000;
@@ -33,50 +32,40 @@ const RESETS_PER_SECOND = 100;
 /** How many times as many resets and unread bytes a proxy may send, on behalf of its clients. */
 const PROXY_FACTOR = 10;
 /**
- * Resets of any age that nghttp2 accepts, per second. With its default of 33, which Node 20 cannot
- * change, it would end the connections of clients with deadlines.
+ * Resets that nghttp2 accepts, per second. With its default of 33, clients with deadlines would lose
+ * connections.
  */
 const NATIVE_RESETS = 10_000;
 /** Invalid frames, and streams beyond the limit, after which a connection is closed. */
 const MAX_INVALID_FRAMES = 100;
 /**
- * Node's limit of the header list, in multiples of `head_size` and `target_size` together. The head
- * reader refuses heads between the two, with a proper response.
+ * Node's limit of the header list, in multiples of `head_size` and `target_size` together; the head reader
+ * refuses heads between the two, with a proper response.
  */
 const HEAD_SIZES = 2;
 /** Milliseconds that a client has after the end of its connection was announced. */
 const CLOSE_GRACE_MS = 1_000;
-/** Maximum milliseconds between checks of the connections. */
 const MAX_SWEEP_MS = 1_000;
 
-/** One HTTP/2 connection. */
 interface Connection {
   readonly socket: Socket;
   readonly session: ServerHttp2Session;
-  /** Open streams, by the time when they began. */
   readonly streams: Map<ServerHttp2Stream, number>;
   /** Complete responses that the client has not read, by the time when this was first noticed. */
   readonly waiting: Map<ServerHttp2Stream, number>;
   readonly bodies: UnreadBodies;
   served: boolean;
-  /** When the connection became idle. */
   idleSince: number;
   /** When its end was announced; null before that. */
   closingAt: number | null;
   /** 1, or {@link PROXY_FACTOR}. */
   readonly allowance: number;
-  /** Remaining rapid resets, and when they were computed. */
   resets: number;
   resetsAt: number;
-  /** Bytes that had been read when the session was last known to be intact. */
   intactAt: number;
 }
 
-/**
- * Receives a stream that a client opened.
- *
- * @param rawHeaders flat, pseudo-header fields included
- */
+/** @param rawHeaders flat, pseudo-header fields included */
 type StreamListener = (
   socket: Socket,
   stream: ServerHttp2Stream,
@@ -97,7 +86,6 @@ export function serveStream(
   else begin();
 }
 
-/** Creates a server that never listens: it receives sockets after their TLS handshake. */
 function createHttp2Server({ head_size, target_size }: ListenerLimits): Http2Server {
   const listSize = HEAD_SIZES * (head_size + target_size);
   // Typed here, as the declarations of Node 20 lack the resets.
@@ -124,15 +112,12 @@ export class Http2Connections {
   readonly #onStream: StreamListener;
   readonly #failed: (error: unknown, socket: Duplex) => void;
   readonly #isProxy: (peer: Socket) => boolean;
-  /** Runs while a connection is open. */
   #sweeping: NodeJS.Timeout | undefined;
   #draining = false;
 
   /**
-   * @param onStream receives each stream of a client
    * @param failed receives the exception of a listener; it closes the connection
    * @param isProxy whether a peer sends the requests of many clients
-   * @param server the HTTP/2 implementation
    */
   constructor(
     limits: ListenerLimits,
@@ -150,7 +135,6 @@ export class Http2Connections {
     this.#server.on('sessionError', () => undefined);
   }
 
-  /** Starts serving a connection. */
   accept(socket: Socket): void {
     const onSession = guarded(
       (session: ServerHttp2Session) => this.#watch(socket, session),
@@ -173,8 +157,8 @@ export class Http2Connections {
   }
 
   /**
-   * Closes each connection after the requests that arrived before its GOAWAY was sent, also
-   * connections whose handshake ends later.
+   * Closes each connection after the requests that arrived before its GOAWAY was sent, also connections whose
+   * handshake ends later.
    */
   drain(): void {
     this.#draining = true;
@@ -188,7 +172,6 @@ export class Http2Connections {
     }
   }
 
-  /** Closes lost and broken connections, and enforces the time limits. */
   sweep(): void {
     const now = performance.now();
     const { head_timeout, keep_alive } = this.#limits;
@@ -198,8 +181,7 @@ export class Http2Connections {
         continue;
       }
       checkSession(each);
-      // Node waits until the last frame is sent, and a client that does not read
-      // would keep the connection.
+      // Node waits until the last frame is sent, and a client that does not read would keep the connection.
       if (each.session.destroyed) each.closingAt ??= now;
       const isIdle = each.streams.size === 0 || each.session.destroyed;
       if (isIdle && each.closingAt !== null) {
@@ -213,10 +195,9 @@ export class Http2Connections {
   }
 
   /**
-   * Returns whether a connection without requests has had its time to close.
-   *
-   * Node closes a stream whose last bytes are still in the socket. Their client may read them for as
-   * long as those of an open stream, unless the connection ends with an error.
+   * Whether a connection without requests has had its time to close. Node closes a stream whose last bytes
+   * are still in the socket; they may be read for as long as those of an open one, unless the connection ends
+   * with an error.
    */
   #isOver({ socket, session, served, idleSince }: Connection, closingAt: number, now: number): boolean {
     if (now - Math.max(closingAt, idleSince) < CLOSE_GRACE_MS) return false;
@@ -308,11 +289,7 @@ export class Http2Connections {
     if (connection.resets < 0) this.#destroy(connection, constants.NGHTTP2_ENHANCE_YOUR_CALM);
   }
 
-  /**
-   * Closes streams whose complete response the client does not read.
-   *
-   * They would otherwise be kept forever, together with the connection.
-   */
+  /** Closes streams whose complete response the client does not read; they would be kept forever. */
   #resetUnreadStreams({ streams, waiting }: Connection, now: number): void {
     for (const stream of streams.keys()) {
       if (!stream.writableEnded && !stream.closed) continue;
@@ -320,8 +297,7 @@ export class Http2Connections {
       const since = waiting.get(stream);
       if (since === undefined) waiting.set(stream, now);
       else if (now - since < this.#limits.keep_alive) continue;
-      // Node keeps a closed stream until its client has read earlier data, and
-      // that client may be dead.
+      // Node keeps a closed stream until its client has read earlier data, and that client may be dead.
       else if (stream.closed) stream.destroy();
       else stream.close(constants.NGHTTP2_CANCEL);
     }
@@ -347,10 +323,7 @@ function checkSession(connection: Connection): void {
   destroyIfBroken(session, socket, () => (connection.intactAt = bytesRead));
 }
 
-/**
- * Counts the end of a stream. Only a client most of whose streams are rapid resets runs out of
- * them, because every other stream offsets one.
- */
+/** Only a client most of whose streams are rapid resets runs out: every other stream offsets one. */
 function countReset(connection: Connection, isRapid: boolean, now: number): void {
   const { allowance, resets, resetsAt } = connection;
   const since = (now - resetsAt) / 1_000;
@@ -360,10 +333,8 @@ function countReset(connection: Connection, isRapid: boolean, now: number): void
 }
 
 /**
- * Destroys a stream that its client has reset.
- *
- * After a reset with NO_ERROR, node keeps the stream, and what waits for its client, until that has
- * read it. It never will: nghttp2 has already forgotten the stream, so its state is idle.
+ * Destroys a stream that its client has reset with NO_ERROR: node keeps it until it is read, but nghttp2 has
+ * forgotten it (its state is idle), so it never is.
  */
 function destroyIfReset(stream: ServerHttp2Stream): void {
   if (stream.destroyed || !stream.closed) return;

@@ -4,10 +4,8 @@ import type { IncomingRequest } from '../http/exchange.js';
 import { LazyEmitter } from './lazy-emitter.js';
 
 /**
- * An HTTP/2 request.
- *
- * A request that its client resets never looks complete here, although node ends the body cleanly
- * when the reset has the code NO_ERROR.
+ * A request that its client resets never looks complete here, although node ends its body cleanly after
+ * NO_ERROR.
  */
 export class Http2Request extends LazyEmitter implements IncomingRequest {
   readonly method: string | undefined;
@@ -19,10 +17,8 @@ export class Http2Request extends LazyEmitter implements IncomingRequest {
   readableEnded: boolean;
   #isFlowing = false;
   #isRead = false;
-  /** Whether the body ended before it was read. */
   #isEmpty = false;
   #hasEnded: boolean;
-  /** Called when it is known whether the body is empty. */
   #known: (() => void) | undefined;
   /** The first part of the body, received before a reader asked for it. */
   #first: Buffer | undefined;
@@ -46,11 +42,7 @@ export class Http2Request extends LazyEmitter implements IncomingRequest {
     stream.once('end', this.#onEnd).once('aborted', this.#onClose).once('close', this.#onClose);
   }
 
-  /**
-   * Calls back when it is known whether the body is empty, or after a while.
-   *
-   * @param patience milliseconds
-   */
+  /** @param patience milliseconds */
   whenKnown(known: () => void, patience: number): void {
     const { stream } = this;
     const timer = setTimeout(() => this.#tell(), patience);

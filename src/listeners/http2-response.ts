@@ -3,30 +3,21 @@ import { forbidsContent } from '../domain/statuses.js';
 import type { OutgoingResponse } from '../http/exchange.js';
 import { isGrpcType } from '../http/grpc.js';
 import { type Http2Fields, http2Fields } from '../http/http2.js';
-import { FollowedResponse } from './followed-response.js';
+import { FollowedResponse } from './lazy-emitter.js';
 import type { Http2Request } from './http2-request.js';
 
-/** Milliseconds between checks of a response whose end is not sent yet. */
 const UNSENT_MS = 20;
 
 /** Streams that were aborted by this side. */
 const abortedLocally = new WeakSet<object>();
 
-/**
- * Returns whether a stream was aborted by its client, or because of what the client sent.
- *
- * @param stream a closed stream
- */
+/** Whether a closed stream was aborted by its client, or because of what the client sent. */
 export function isAbortedByClient(stream: ServerHttp2Stream): boolean {
   return stream.aborted && !abortedLocally.has(stream);
 }
 
-/** An HTTP/2 response. */
 export class Http2Response extends FollowedResponse implements OutgoingResponse {
-  /**
-   * Whether trailers may follow. They may follow any body, but only gRPC needs them after one of
-   * known length.
-   */
+  /** Whether trailers may follow: any body, but only gRPC needs them after one of known length. */
   chunkedEncoding = false;
   readonly #request: Http2Request;
   readonly #stream: ServerHttp2Stream;
@@ -78,12 +69,7 @@ export class Http2Response extends FollowedResponse implements OutgoingResponse 
     return this.#stream.write(chunk, encoding);
   }
 
-  /**
-   * Ends the response.
-   *
-   * If the request body is incomplete, the client is asked to stop sending it (RFC 9113 8.1), so
-   * that it does not occupy the connection.
-   */
+  /** If the request body is incomplete, the client is asked to stop sending it (RFC 9113 8.1). */
   end(chunk?: Buffer | string): this {
     if (this.#isEnded || this.destroyed) return this;
     if (chunk !== undefined) this.write(chunk, 'utf8');
@@ -94,7 +80,6 @@ export class Http2Response extends FollowedResponse implements OutgoingResponse 
     return this;
   }
 
-  /** Does nothing: {@link writeHead} already sends the head. */
   flushHeaders(): void {
     return undefined;
   }
@@ -114,11 +99,7 @@ export class Http2Response extends FollowedResponse implements OutgoingResponse 
     return true;
   }
 
-  /**
-   * Aborts the response.
-   *
-   * The client receives INTERNAL_ERROR. Node's default, NO_ERROR, would look like a clean end.
-   */
+  /** The client receives INTERNAL_ERROR: Node's default, NO_ERROR, would look like a clean end. */
   destroy(): this {
     const stream = this.#stream;
     if (stream.destroyed || abortedLocally.has(stream)) return this;
@@ -147,22 +128,19 @@ function ignore(): void {
 }
 
 /**
- * Closes a stream when its response is sent.
- *
- * If it is closed earlier, node delays the reset until then. A stream that is destroyed meanwhile
- * is never reset. It leaves its response in nghttp2, which then produces empty frames forever: one
- * client occupied the process and all memory (Node 20.20, `Http2Stream::SubmitRstStream`).
+ * Closes a stream when its response is sent. Closed earlier and destroyed meanwhile, it would leave its
+ * response in nghttp2, which then produces empty frames forever (Node 20.20, `Http2Stream::SubmitRstStream`).
  */
 function closeWhenSent(stream: ServerHttp2Stream): void {
   const close = (): void => {
     if (stream.closed) return;
-    // Trailers, and data that a slow client has not read, may still be in nghttp2,
-    // which drops them on a reset.
+    // Trailers, and data that a slow client has not read, may still be in nghttp2, which drops them on a
+    // reset.
     if (stream.state.localClose === 1) stream.close(constants.NGHTTP2_NO_ERROR);
     else setTimeout(close, UNSENT_MS).unref();
   };
-  // Never at once. A head alone counts as sent before nghttp2 has it, and a reset would overtake it
-  // (Node 26). Also, this may run within a read of the connection: see `deferOutOfReads`.
+  // Never at once: a head alone counts as sent before nghttp2 has it, and a reset would overtake it (Node
+  // 26). Also, this may run within a read of the connection: see `deferOutOfReads`.
   if (stream.writableFinished) setImmediate(close);
   else stream.once('finish', () => setImmediate(close));
 }

@@ -6,7 +6,7 @@ import { parserLimits } from '../http/read-head.js';
 import { refusalReply } from '../http/replies.js';
 import { guarded } from '../util/async.js';
 import { DEFAULT_LIMITS } from '../http1/events.js';
-import type { UnreadableInput } from '../pipeline/unreadable.js';
+import type { UnreadableInput } from '../pipeline/access-log.js';
 import type { RefusalAnswer, UpgradeListener } from './http1-settings.js';
 import { Http1Connections } from './http1-connections.js';
 import { Http2Connections, serveStream } from './http2-connections.js';
@@ -22,11 +22,8 @@ export const TCP_OPTIONS: ServerOpts = {
   keepAliveInitialDelay: TCP_KEEP_ALIVE_MS,
 };
 
-/** A server of the public port or the decision port. */
 export interface PublicServer extends Server {
-  /** Open sockets that switched protocols. */
   readonly tunnels: ReadonlySet<Duplex>;
-  /** Closes the connections that wait for their next request. */
   closeIdleConnections(): void;
   closeAllConnections(): void;
 }
@@ -38,7 +35,6 @@ export interface PortHandlers {
   readonly upgrade: UpgradeListener | null;
   /** Called for input that cannot be parsed. It is refused, and its connection closed. */
   readonly unreadable: (input: UnreadableInput) => void;
-  /** Called with the exception of a listener; the connection is already closed. */
   readonly fault: (error: unknown) => void;
   readonly answerOf?: RefusalAnswer;
   /** Whether a peer sends the requests of many clients, which share the limits of its connection. */
@@ -46,8 +42,6 @@ export interface PortHandlers {
 }
 
 /**
- * Creates the server of a port. One listener serves all parsed requests, whatever they expect.
- *
  * @param certificate null for a port without TLS
  * @param h2c whether a port without TLS accepts HTTP/2 too; one with TLS always does (ALPN)
  */
@@ -129,7 +123,6 @@ class PlainServer extends TcpServer implements PublicServer {
   }
 }
 
-/** The section of the configuration that names an address to listen on. */
 export type ListenSection = 'listen' | 'admin' | 'decision' | 'decision.grpc';
 
 /** Codes of system errors about the host of an address. */
@@ -137,7 +130,6 @@ const NO_ADDRESS: ReadonlySet<string> = new Set(['ENOTFOUND', 'EAI_AGAIN', 'EADD
 
 /** A port cannot be opened. The message names the setting, but not the host that it has. */
 class ListenError extends Error {
-  /** The system error code. */
   readonly code: string | undefined;
 
   constructor(error: NodeJS.ErrnoException & { readonly port?: number }, section: ListenSection) {
@@ -160,11 +152,7 @@ function describe(
   return message;
 }
 
-/**
- * Listens, and returns the base URL with the actual port, which differs when `port` is 0.
- *
- * @throws ListenError
- */
+/** Returns the base URL with the actual port, which differs when `port` is 0. @throws ListenError */
 export async function listen(
   server: Server,
   { host, port }: { readonly host: string; readonly port: number },

@@ -8,15 +8,9 @@ import type { Http1Connections } from './http1-connections.js';
 import type { Http2Connections } from './http2-connections.js';
 import type { ListenerLimits } from './limits.js';
 
-/** The oldest supported version; the ciphers are node's defaults. */
 const MIN_VERSION = 'TLSv1.2';
 
-/**
- * The public server with TLS.
- *
- * Each connection selects its protocol in the handshake (ALPN). HTTP/1.1 goes to {@link
- * Http1Connections}, as without TLS, and HTTP/2 to {@link Http2Connections}.
- */
+/** The public server with TLS: HTTP/1.1 or HTTP/2, as selected in the handshake (ALPN). */
 export class TlsServer extends Server {
   readonly #http1: Http1Connections;
   readonly #http2: Http2Connections;
@@ -24,9 +18,6 @@ export class TlsServer extends Server {
   readonly #failed: (error: unknown, socket: Duplex) => void;
   #draining = false;
 
-  /**
-   * @param failed receives the exception of a listener; it closes the connection
-   */
   constructor(
     options: ServerOpts,
     certificate: ListenerCertificate,
@@ -50,20 +41,12 @@ export class TlsServer extends Server {
     this.#chooseProtocol();
   }
 
-  /**
-   * Uses another certificate for new connections; open ones continue.
-   *
-   * @throws Error when OpenSSL rejects it
-   */
+  /** Uses another certificate for new connections. @throws Error when OpenSSL rejects it */
   useCertificate(certificate: ListenerCertificate): void {
     this.setSecureContext(contextOf(certificate));
   }
 
-  /**
-   * Stops accepting connections, and announces the end to open ones.
-   *
-   * Idle HTTP/1.1 connections stay open until the caller closes them.
-   */
+  /** Idle HTTP/1.1 connections stay open until the caller closes them. */
   override close(callback?: (error?: Error) => void): this {
     this.#draining = true;
     this.#http1.endAfterAnswers();

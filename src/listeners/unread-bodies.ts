@@ -1,7 +1,6 @@
 import type { ServerHttp2Session, ServerHttp2Stream } from 'node:http2';
 import { sendQueued } from './accepted-socket.js';
 
-/** Flow-control window of a connection, in bytes. */
 const WINDOW = 1024 * 1024;
 /** Unread bytes at which the window closes. It opens again below half of them. */
 const MAX_UNREAD = 4 * 1024 * 1024;
@@ -11,10 +10,8 @@ const STEP = 64 * 1024;
 const NUDGE = 64;
 
 /**
- * Bounds the bodies that an HTTP/2 connection holds unread.
- *
- * Node returns what arrives to the window of the connection at once, read or not, so that only the
- * windows of a hundred streams would limit it. So this one closes while too much is unread.
+ * Bounds the bodies that an HTTP/2 connection holds unread. Node returns what arrives to the connection's
+ * window at once, read or not, so this one closes while too much is unread.
  */
 export class UnreadBodies {
   readonly #session: ServerHttp2Session;
@@ -25,10 +22,7 @@ export class UnreadBodies {
   #arrived = 0;
   #isDue = false;
 
-  /**
-   * @param streams the open streams
-   * @param allowance factor of the limit
-   */
+  /** @param allowance factor of the limit */
   constructor(
     session: ServerHttp2Session,
     streams: ReadonlyMap<ServerHttp2Stream, unknown>,
@@ -40,13 +34,11 @@ export class UnreadBodies {
     session.setLocalWindowSize(WINDOW);
   }
 
-  /** Notes the arrival of a part of a body. */
   readonly arrived = (bytes: number): void => {
     this.#arrived += bytes;
     if (this.#arrived >= STEP && this.#isOpen) this.#countSoon();
   };
 
-  /** Notes that a stream is read again, or has ended. */
   readonly released = (): void => {
     if (!this.#isOpen) this.#countSoon();
   };

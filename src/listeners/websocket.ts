@@ -1,5 +1,6 @@
 import type { Socket } from 'node:net';
 import { withoutSegments } from '../domain/path.js';
+import type { Subject } from '../domain/credential.js';
 import type { Refusal } from '../domain/refusal.js';
 import type { Admitted, Verdict } from '../gate/verdict.js';
 import type { ParsedRequest } from '../http/exchange.js';
@@ -9,15 +10,15 @@ import type { PeerSocket } from '../http/client-address.js';
 import type { RequestHead } from '../http/head.js';
 import { endRaw, writeRawReply } from '../http/write-reply.js';
 import { openWebSockets } from '../observe/metrics/requests.js';
-import { ForwardingHandler } from '../pipeline/forwarding-handler.js';
+import { RequestHandler } from '../pipeline/request-handler.js';
 import { NOT_A_WEBSOCKET, refuseWebSocket } from '../pipeline/handshakes.js';
 import type { Services } from '../pipeline/services.js';
-import type { StreamRevalidator } from '../pipeline/streams.js';
+import { traceCall } from '../pipeline/trace.js';
+import type { Stream, StreamRevalidator, WatchedStream } from '../pipeline/streams.js';
 import type { InFlight } from '../upstream/forward-request.js';
 
 /**
- * Creates the entrance for WebSocket handshakes: allowed ones become a tunnel to the upstream.
- *
+ * Allowed WebSocket handshakes become a tunnel to the upstream.
  * @param isDraining whether the server is shutting down; tunnels opened then would hold it up
  */
 export function createUpgradeListener(
@@ -33,14 +34,15 @@ export function createUpgradeListener(
 
 const SHUTTING_DOWN: Refusal = { refusal: 'overloaded', detail: 'The server is shutting down' };
 
-class HandshakeHandler extends ForwardingHandler {
+class HandshakeHandler extends RequestHandler implements Stream {
+  readonly #streams: StreamRevalidator;
   readonly #isDraining: () => boolean;
   readonly #req: ParsedRequest;
   readonly #socket: Socket;
   readonly #headBytes: Buffer;
   #isForwarded = false;
+  #watched: WatchedStream | undefined;
   #handshake: InFlight | undefined;
-  /** Whether the upstream has accepted the WebSocket. */
   #isOpen = false;
 
   constructor(
@@ -51,11 +53,20 @@ class HandshakeHandler extends ForwardingHandler {
     socket: Socket,
     headBytes: Buffer,
   ) {
-    super(services, streams);
+    super(services, true);
+    this.#streams = streams;
     this.#isDraining = isDraining;
     this.#req = req;
     this.#socket = socket;
     this.#headBytes = headBytes;
+  }
+
+  get head(): RequestHead {
+    return this.record.head as RequestHead;
+  }
+
+  get subject(): Subject | null {
+    return this.record.subject;
   }
 
   protected readHead(): RequestHead | Refusal {
@@ -69,11 +80,7 @@ class HandshakeHandler extends ForwardingHandler {
   protected override refusalOf(head: RequestHead, verdict: Verdict): Refusal | undefined {
     if (verdict.refusal !== undefined) return verdict.refusal;
     const { services } = this;
-    return refuseWebSocket(
-      head,
-      verdict,
-      (upstream) => services.upstreamOf(upstream ?? services.defaultUpstream).settings.protocol,
-    );
+    return refuseWebSocket(head, verdict, (upstream) => services.upstreamOf(upstream).settings.protocol);
   }
 
   protected get peer(): PeerSocket {
@@ -104,13 +111,14 @@ class HandshakeHandler extends ForwardingHandler {
   protected allow(head: RequestHead, { route }: Admitted, identity: readonly string[]): void {
     const { services, record } = this;
     const socket = this.#socket;
-    const upstream = this.upstreamOf(route);
+    const upstream = services.upstreamOf(route.upstream);
+    record.upstream = upstream.name;
     const target = withoutSegments(head.target, route.strippedSegments);
-    const fields = this.fieldsFor(head, identity, upstream, target, route);
+    const fields = services.requestHeaders(head, identity, record.requestId, route.strippedPrefix);
+    if (record.trace !== undefined) fields.push(...traceCall(record.trace, upstream, head.method, target));
     record.sentAt = performance.now();
     let refused = false;
-    // Before anything is sent: the handshake may wait for a connection, and for its response.
-    this.watch();
+    this.#watched = this.#streams.watch(this);
     this.#handshake = services.upgrade({
       head,
       subject: record.subject,
@@ -138,11 +146,11 @@ class HandshakeHandler extends ForwardingHandler {
         this.finish();
         this.#isOpen = status === 101;
         if (!this.#isOpen) {
-          this.endWatch();
+          this.#streams.end(this.#watched);
           return;
         }
         countOpen(socket);
-        socket.once('close', () => this.endWatch());
+        socket.once('close', () => this.#streams.end(this.#watched));
       },
     });
     this.#isForwarded = true;
@@ -165,9 +173,8 @@ class HandshakeHandler extends ForwardingHandler {
 }
 
 /**
- * Closes a connection at its first error.
- *
- * All connections share the listener: a closure would retain the request that it was created in.
+ * Closes a connection at its first error. All connections share the listener: a closure would retain its
+ * request.
  */
 function closeAtError(connection: Socket): void {
   connection.on('error', destroyThis);

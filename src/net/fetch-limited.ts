@@ -6,7 +6,6 @@ import { pinnedLookup, refuseLiteral, type Resolve } from './pinned-lookup.js';
 /** Maximum size of a response head, in bytes. */
 const MAX_HEAD = 16 * 1024;
 
-/** How connections are made, and what they may receive. */
 interface Limits {
   /** Milliseconds for the whole exchange, from the connection to the last byte. */
   readonly timeout: number;
@@ -26,7 +25,6 @@ interface FetchOptions extends Limits {
   readonly body?: string | undefined;
   /** Whether the body of a response with this status is read; by default, each is. */
   readonly readsBody?: (status: number) => boolean;
-  /** Aborts the request. */
   readonly signal?: AbortSignal;
   /** From `openAgent` with the same limits; without it, the connection serves one request. */
   readonly agent?: Dispatcher;
@@ -39,17 +37,14 @@ interface Fetched {
   readonly text: string;
 }
 
-/** The variables that name proxies, as undici reads them. */
 const PROXY_VARIABLES = ['http_proxy', 'HTTP_PROXY', 'https_proxy', 'HTTPS_PROXY'] as const;
 
 /** Hosts that no proxy can reach. */
 const LOOPBACK = 'localhost,127.0.0.1,[::1]';
 
 /**
- * Opens the connections for requests, through the proxies that the environment names (`HTTPS_PROXY`,
- * `HTTP_PROXY`, except for hosts in `NO_PROXY`). A proxy resolves host names itself, so of
- * `addresses` only IP literals are checked there.
- *
+ * Opens connections, through the proxies that the environment names (`HTTPS_PROXY`, `HTTP_PROXY`,
+ * `NO_PROXY`). A proxy resolves names itself, so of `addresses` only IP literals are checked there.
  * @param connections maximum number that are kept open; omitted: each serves one request
  */
 export async function openAgent(
@@ -90,9 +85,7 @@ function namesProxy(): boolean {
 
 /**
  * Sends a request and reads the response, within limits of time and size. Follows no redirects.
- *
- * @throws ConnectionFailed if there is no complete response; it names only the host, because the
- *   rest of a URL may be a secret
+ * @throws ConnectionFailed; it names only the host, because the rest of a URL may be a secret
  */
 export async function fetchLimited(url: string, options: FetchOptions): Promise<Fetched> {
   const { host, hostname } = new URL(url);

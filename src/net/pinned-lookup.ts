@@ -2,13 +2,11 @@ import { lookup as resolveHost } from 'node:dns/promises';
 import { isIP, type LookupFunction } from 'node:net';
 import { type AddressRange, bytesOfAddress, hostOf, isInRanges, parseRange } from '../util/addresses.js';
 
-/** An address as returned by `dns.lookup`. */
 interface HostAddress {
   readonly address: string;
   readonly family: number;
 }
 
-/** Resolves a host name to its addresses. */
 export type Resolve = (host: string) => Promise<readonly HostAddress[]>;
 
 /** Thrown when the address of an endpoint must not be connected to. */
@@ -18,10 +16,8 @@ export class AddressRefused extends Error {}
 export const systemResolve: Resolve = async (host) => resolveHost(host, { all: true });
 
 /**
- * Creates a `lookup` function for a connection that allows only permitted addresses.
- *
- * A name is refused if any of its addresses must not be connected to. The connection gets exactly
- * the addresses that were checked, so a second DNS response cannot replace them.
+ * Creates a `lookup` that refuses a name if any of its addresses must not be connected to. The connection
+ * gets exactly the addresses that were checked, so a second DNS response cannot replace them.
  */
 export function pinnedLookup(resolve: Resolve, allowPrivate: boolean): LookupFunction {
   return (host, options, callback) => {
@@ -42,11 +38,7 @@ export function pinnedLookup(resolve: Resolve, allowPrivate: boolean): LookupFun
   };
 }
 
-/**
- * Checks a host that is an IP literal, because no look-up happens for it.
- *
- * @throws AddressRefused
- */
+/** Checks a host that is an IP literal, because no look-up happens for it. @throws AddressRefused */
 export function refuseLiteral(hostname: string, allowPrivate: boolean): void {
   const host = hostOf({ hostname });
   if (isIP(host) !== 0) refuseAddress(host, allowPrivate);
@@ -59,12 +51,9 @@ function refuseAddress(address: string, allowPrivate: boolean): void {
     throw new AddressRefused(`the address ${address} is private; allow_private allows it`);
 }
 
-/** Whether an address may be connected to: always, only with `allow_private`, or never. */
 export type AddressKind = 'public' | 'private' | 'reserved';
 
-/**
- * Loopback, private networks, and a provider's shared address space (RFC 1918, 4193, 6598, 2544).
- */
+/** Loopback, private networks, and a provider's shared address space (RFC 1918, 4193, 6598, 2544). */
 const PRIVATE = ranges(
   '127.0.0.0/8',
   '10.0.0.0/8',
@@ -77,11 +66,8 @@ const PRIVATE = ranges(
 );
 
 /**
- * Addresses that are not hosts (RFC 6890 and the IANA registries), and metadata services.
- *
- * They are this network, link-local (where most clouds have their metadata service), multicast,
- * documentation and broadcast. Also IPv6 that carries IPv4 through a third-party relay: 6to4 and
- * Teredo.
+ * Addresses that are not hosts (RFC 6890 and the IANA registries): also link-local, where most clouds have
+ * their metadata service, and IPv6 that carries IPv4 through a relay (6to4, Teredo).
  */
 const RESERVED = ranges(
   '0.0.0.0/8',
@@ -109,9 +95,7 @@ const GLOBAL_IPV6 = ranges('2000::/3');
 /** IPv4 behind a translator (RFC 6052). The other NAT64 prefix is for use inside one network. */
 const NAT64 = ranges('64:ff9b::/96'); // prettier-ignore
 
-/**
- * Classifies an IP address. An IPv4 address embedded in IPv6 is classified as that IPv4 address.
- */
+/** An IPv4 address embedded in IPv6 is classified as that IPv4 address. */
 export function kindOfAddress(address: string): AddressKind {
   const bytes = bytesOfAddress(address);
   if (bytes.length === 0 || address.includes('%')) return 'reserved';

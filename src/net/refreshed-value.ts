@@ -10,17 +10,11 @@ export interface Refresh {
   readonly cooldown?: number;
 }
 
-/**
- * Called with the result of a fetch.
- *
- * @param error undefined if it succeeded
- */
+/** @param error undefined if it succeeded */
 export type OnFetch = (error: unknown) => void;
 
 /**
- * A value that is fetched on first use and refreshed in the background.
- *
- * Concurrent callers share one fetch. The known value stays in use while no other can be fetched.
+ * A value that is fetched on first use and refreshed in the background. Concurrent callers share one fetch.
  */
 export class RefreshedValue<T extends object | string> {
   /** Why the last fetch failed; undefined if it succeeded. */

@@ -10,48 +10,29 @@ import { maskTokens, printable } from '../util/text.js';
 export type AuditEntry = Readonly<Record<string, unknown>>;
 
 export interface AuditSettings {
-  /** `stdout`, a file, or null for none. */
   readonly to: string | null;
   readonly required: boolean;
 }
 
 export interface AuditLog {
-  /**
-   * Writes entries.
-   *
-   * @throws Unavailable when entries are required and these cannot be written
-   */
+  /** @throws Unavailable when entries are required and these cannot be written */
   record(...entries: AuditEntry[]): void;
   /** Writes entries for something that takes effect even if they cannot be written. */
   note(...entries: AuditEntry[]): void;
-  /**
-   * Checks, before a change, that its entry can be written.
-   *
-   * @throws Unavailable when entries are required and the last one could not be written
-   */
+  /** Checks that the entry of a change can be written. @throws Unavailable if required ones cannot */
   ensureWritable(): void;
-  /** Reopens the file by its name after it was rotated. */
   reopen(): void;
   close(): void;
 }
 
 export interface AuditProcess {
-  /**
-   * Hash of the process's current configuration. Entries carry it unless they name their request's
-   * configuration.
-   */
+  /** Entries carry it unless they name their request's configuration. */
   readonly configHash: () => string | undefined;
-  /** Destination of the process's own log; absent in commands, which have none. */
   readonly log?: Destination;
-  /** Called for each entry that could not be written. */
   readonly onFailure?: (error: unknown) => void;
 }
 
-/**
- * Opens the audit log.
- *
- * @throws Unavailable when entries are required and the file cannot be opened
- */
+/** @throws Unavailable when entries are required and the file cannot be opened */
 export function openAuditLog(settings: AuditSettings, process: AuditProcess): AuditLog {
   const { to } = settings;
   if (to === null) return NO_AUDIT;
@@ -70,13 +51,7 @@ const NO_AUDIT: AuditLog = {
   close: () => undefined,
 };
 
-/**
- * Writes entries to the process's own log, whatever its level.
- *
- * Clients can cause refusals at any rate. Lines for refusals are therefore buffered, and all lines
- * bypass the log's serializer. Unbuffered and serialized, an entry cost more than forwarding a
- * request.
- */
+/** Writes entries to the process's log, whatever its level, without the serializer: there may be many. */
 class LogAudit implements AuditLog {
   readonly #log: Destination;
   readonly #process: AuditProcess;
@@ -112,12 +87,7 @@ class LogAudit implements AuditLog {
   close(): void {}
 }
 
-/**
- * Writes entries to a file that several processes append whole lines to (`O_APPEND`).
- *
- * A line is written before the response that it is about. Where entries are required, it is on disk
- * by then.
- */
+/** Appends entries to a shared file (`O_APPEND`) before the response; required ones are then on disk. */
 class FileAudit implements AuditLog {
   readonly #file: string;
   readonly #required: boolean;
@@ -174,10 +144,7 @@ class FileAudit implements AuditLog {
     this.#descriptor = null;
   }
 
-  /**
-   * Opens the file if it is not open, or was removed: nobody could read the entry. A full disk may
-   * have cut the last line of another process.
-   */
+  /** Reopens a file that was removed, which nobody could read. Another process's last line may be cut. */
   #openIfNeeded(): number {
     let stats = this.#descriptor === null ? undefined : fstatSync(this.#descriptor);
     if (stats?.nlink === 0) {
@@ -197,7 +164,6 @@ class FileAudit implements AuditLog {
     return this.#descriptor;
   }
 
-  /** @returns the error, or undefined */
   #attempt(work: () => void): Error | undefined {
     try {
       work();
@@ -222,10 +188,7 @@ class FileAudit implements AuditLog {
   }
 }
 
-/**
- * Whether a regular file has a last line without its end. One that cannot be read counts as whole,
- * and so does one that was moved away.
- */
+/** Whether a regular file ends within a line; one that is unreadable or was moved away does not count. */
 function isTorn(file: string, inode: number): boolean {
   const last = Buffer.alloc(1);
   try {

@@ -5,28 +5,15 @@ import { droppedLogLines } from './metrics.js';
 import { printableLines } from '../util/text.js';
 import { openStdoutSink, type Sink } from './stdout-sink.js';
 
-/** Maximum bytes buffered for the reader of the log; further lines are dropped. */
 const MAX_WAITING = 8 * 1024 * 1024;
-/** Maximum time that an exiting process waits for the reader of its log. */
 const FLUSH_MS = 2_000;
 const FLUSH_POLL_MS = 10;
-/**
- * Maximum delay of lines that may be buffered; they are written together.
- *
- * One system call per line (on a pool thread, for a file) costs a quarter of all that a proxied
- * request costs.
- */
+/** Maximum delay of lines that may be buffered, to save system calls. */
 const GATHER_MS = 10;
-/** Buffered bytes that trigger a write at once. */
 const GATHER_SIZE = 64 * 1024;
 
-/** Where log lines are written, in order. */
 export interface Destination extends DestinationStream {
-  /**
-   * Begins a line that may be buffered. The caller appends to it, then calls {@link endLine}.
-   *
-   * @returns undefined when too much is buffered
-   */
+  /** Begins a line that may be buffered, up to {@link endLine}; undefined when too much is buffered. */
   beginLine(): LineBuffer | undefined;
   endLine(): void;
   /** Schedules a write of the buffered lines at the end of this turn of the event loop. */
@@ -35,14 +22,11 @@ export interface Destination extends DestinationStream {
   flush(): Promise<void>;
 }
 
-/** Opens standard output for a log that callers never wait for. */
 export function openStdout(): Destination {
   return new GatheringDestination(openStdoutSink());
 }
 
-/**
- * Batches lines: those of one turn of the event loop, or of up to 10 ms if all of them may wait.
- */
+/** Batches lines: those of one turn of the event loop, or of up to 10 ms if all of them may wait. */
 class GatheringDestination implements Destination {
   readonly #sink: Sink;
   readonly #lines = new LineBuffer();

@@ -15,11 +15,7 @@ export function reportEvictionsTo(log: Log, counter: Destination['counter']): vo
   destination = { log, counter };
 }
 
-/**
- * Creates the listener that counts and logs who gives way at a limited resource.
- *
- * @param upstream its name in the configuration
- */
+/** Creates the listener that counts and logs who gives way at a limited resource. */
 export function reportYields(limited: 'upstream' | 'login' | 'body', upstream?: string): OnYield {
   return (kind, name, count) => {
     if (destination === undefined) return;

@@ -7,18 +7,13 @@ const CONFIG_HASH = Symbol('config hash');
 /** The logger type. Lower layers never log; they return reasons. */
 export type Log = Logger & { [CONFIG_HASH]?: string };
 
-/** The log of a process, and a way to flush it before the process exits. */
 export interface LogSink {
   readonly log: Log;
-  /** Writes human-readable text, in order with the lines of the log. */
   print(text: string): void;
   flush(): Promise<void>;
 }
 
-/**
- * Code of a warning that is not logged: http-proxy calls `util._extend`, which newer Node versions
- * deprecate. Operators cannot do anything about it.
- */
+/** http-proxy calls the deprecated `util._extend`; operators cannot do anything about it. */
 const SUPPRESSED_WARNING = 'DEP0060';
 
 /** Redirects Node's own warnings from standard error to the log. */
@@ -30,18 +25,12 @@ export function logWarnings(log: Log): void {
   });
 }
 
-/** The settings that a configuration has for its log. */
 export interface LogSettings {
-  /** Minimum level that is written. */
   readonly level: string;
-  /** Hash of the configuration, added to each line. */
   readonly configHash: string;
 }
 
-/**
- * Creates a log of JSON lines on stdout. Callers never wait for it: lines that the reader does not
- * accept are dropped and counted.
- */
+/** Creates a log of JSON lines on stdout; lines that the reader does not accept are dropped. */
 export function createLog(settings: LogSettings): LogSink {
   const destination = openStdout();
   return {
@@ -51,7 +40,6 @@ export function createLog(settings: LogSettings): LogSink {
   };
 }
 
-/** Creates a log that writes to a destination. */
 export function logTo(destination: Destination, settings: LogSettings): Log {
   const log: Log = pino(
     {
@@ -65,7 +53,6 @@ export function logTo(destination: Destination, settings: LogSettings): Log {
   return log;
 }
 
-/** Applies the level and hash of the configuration that the process now runs. */
 export function useSettings(log: Log, { level, configHash }: LogSettings): void {
   log.level = level;
   log[CONFIG_HASH] = configHash;
@@ -78,17 +65,11 @@ export function logFor(log: Log, settings: LogSettings): Log {
   return own;
 }
 
-/** Returns the configuration hash that a log adds to its lines. */
 export function configHashOf(log: Log): string | undefined {
   return log[CONFIG_HASH];
 }
 
-/**
- * Returns the destination of a log's lines, to bypass the serializer.
- *
- * Frequent per-request records are written there as whole lines, which may be buffered for a
- * moment.
- */
+/** Returns the destination of a log's lines, where frequent records are written without the serializer. */
 export function destinationOf(log: Log): Destination {
   const { [pino.symbols.streamSym]: stream } = log as unknown as Record<symbol, Partial<Destination>>;
   if (stream?.beginLine === undefined) throw new Error('this log does not write to a destination of its own');

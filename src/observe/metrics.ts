@@ -1,110 +1,126 @@
-import { AggregatorRegistry, collectDefaultMetrics, Counter, Gauge, register } from 'prom-client';
+import { AggregatorRegistry, collectDefaultMetrics, Gauge, register } from 'prom-client';
+import { counter, gauge } from './metrics/series.js';
 
-export const openConnections = new Gauge({
-  name: 'latchkey_connections',
-  help: 'Open client connections.',
-});
+export const openConnections = gauge('latchkey_connections', 'Open client connections.');
+export const refusedConnections = counter(
+  'latchkey_connections_refused_total',
+  'Client connections closed at once because limits.connections was reached.',
+);
+export const openStreams = gauge(
+  'latchkey_streams',
+  'Requests and WebSockets in progress that are rechecked while they last.',
+);
+export const droppedLogLines = counter(
+  'latchkey_log_dropped_total',
+  'Log lines dropped because standard output was not read in time or could not be written to; the server does not wait for its log.',
+);
+export const auditFailures = counter(
+  'latchkey_audit_failures_total',
+  'Audit log entries that could not be written.',
+);
+export const evictions = counter(
+  'latchkey_evictions_total',
+  'Requests and WebSockets that gave way to others at a full resource, because their client had the most.',
+  ['resource'],
+);
+export const servingWorkers = gauge('latchkey_workers', 'Processes serving requests.', 'first');
+const reloadSuccessful = gauge(
+  'latchkey_config_last_reload_successful',
+  'Whether the latest configuration and directory are in use (1) or were refused (0).',
+  'first',
+);
+const reloadTime = gauge(
+  'latchkey_config_last_reload_success_timestamp_seconds',
+  'Time when the running configuration was loaded, in Unix seconds.',
+  'first',
+);
+const buildInfo = gauge(
+  'latchkey_build_info',
+  'Always 1; the labels hold the versions of Latchkey and Node.js.',
+  'first',
+  ['version', 'node'],
+);
+export const loginChecks = counter(
+  'latchkey_logins_total',
+  'Password checks at POST /login, POST /tokens and POST /sudo, by outcome.',
+  ['outcome'],
+);
+export const droppedSpans = counter(
+  'latchkey_spans_dropped_total',
+  'Spans dropped because the collector rejected them or the queue was full.',
+);
+export const upstreamRetries = counter(
+  'latchkey_upstream_retries_total',
+  'Requests resent to the same or another address after a failed attempt.',
+  ['upstream'],
+);
+export const failedHandshakes = counter(
+  'latchkey_tls_handshake_failures_total',
+  'Client connections that ended before their TLS handshake was complete.',
+);
+export const jwtVerifications = counter(
+  'latchkey_jwt_verifications_total',
+  'Verifications of JWTs from other issuers, by outcome; cached results are not counted.',
+  ['issuer', 'outcome'],
+);
+export const jwtKeyFetches = counter(
+  'latchkey_jwt_key_fetches_total',
+  "Fetches of a JWT issuer's public keys, by outcome.",
+  ['issuer', 'outcome'],
+);
+export const providerLogins = counter(
+  'latchkey_oidc_logins_total',
+  'Logins at OpenID Connect providers, by outcome.',
+  ['provider', 'outcome'],
+);
+export const providerLogouts = counter(
+  'latchkey_oidc_logouts_total',
+  'Logout tokens of OpenID Connect providers, by outcome.',
+  ['provider', 'outcome'],
+);
+export const providerDiscoveries = counter(
+  'latchkey_oidc_discoveries_total',
+  "Fetches of an OpenID Connect provider's configuration, by outcome.",
+  ['provider', 'outcome'],
+);
+export const fleetSidecars = gauge(
+  'latchkey_fleet_sidecars',
+  'Sidecars on the same store that are up, according to their heartbeats.',
+  'max',
+);
+export const fleetConfigs = gauge(
+  'latchkey_fleet_configurations',
+  'Distinct configurations of the sidecars on the same store; 1 if all run the same.',
+  'max',
+);
 
-export const refusedConnections = new Counter({
-  name: 'latchkey_connections_refused_total',
-  help: 'Client connections closed at once because limits.connections was reached.',
-});
-
-export const openStreams = new Gauge({
-  name: 'latchkey_streams',
-  help: 'Requests and WebSockets in progress that are rechecked while they last.',
-});
-
-export const droppedLogLines = new Counter({
-  name: 'latchkey_log_dropped_total',
-  help: 'Log lines dropped because standard output was not read in time or could not be written to; the server does not wait for its log.',
-});
-
-export const auditFailures = new Counter({
-  name: 'latchkey_audit_failures_total',
-  help: 'Audit log entries that could not be written.',
-});
-
-export const evictions = new Counter({
-  name: 'latchkey_evictions_total',
-  help: 'Requests and WebSockets that gave way to others at a full resource, because their client had the most.',
-  labelNames: ['resource'] as const,
-});
-
-export const servingWorkers = new Gauge({
-  name: 'latchkey_workers',
-  help: 'Processes serving requests.',
-  aggregator: 'first',
-});
-
-const reloadSuccessful = new Gauge({
-  name: 'latchkey_config_last_reload_successful',
-  help: 'Whether the latest configuration and directory are in use (1) or were refused (0).',
-  aggregator: 'first',
-});
 reloadSuccessful.set(1);
-
-const reloadTime = new Gauge({
-  name: 'latchkey_config_last_reload_success_timestamp_seconds',
-  help: 'Time when the running configuration was loaded, in Unix seconds.',
-  aggregator: 'first',
-});
 reloadTime.setToCurrentTime();
 
-const buildInfo = new Gauge({
-  name: 'latchkey_build_info',
-  help: 'Always 1; the labels hold the versions of Latchkey and Node.js.',
-  labelNames: ['version', 'node'] as const,
-  aggregator: 'first',
-});
-
-export const loginChecks = new Counter({
-  name: 'latchkey_logins_total',
-  help: 'Password checks at POST /login, POST /tokens and POST /sudo, by outcome.',
-  labelNames: ['outcome'] as const,
-});
-
-export const droppedSpans = new Counter({
-  name: 'latchkey_spans_dropped_total',
-  help: 'Spans dropped because the collector rejected them or the queue was full.',
-});
-
-/** Records whether the last reload took effect. */
 export function setReloaded(successful: boolean): void {
   reloadSuccessful.set(successful ? 1 : 0);
   if (successful) reloadTime.setToCurrentTime();
 }
 
-/**
- * Starts the process metrics (memory, event loop, open files).
- *
- * @param version of Latchkey
- */
 export function startProcessMetrics(version: string): void {
   buildInfo.set({ version, node: process.version }, 1);
   collectDefaultMetrics({ prefix: 'latchkey_' });
 }
 
-/** Metrics of this process as Prometheus text. */
 export async function renderMetrics(): Promise<{ type: string; text: string }> {
   return { type: register.contentType, text: await register.metrics() };
 }
 
-/** Returns the metrics of this process as values that can be sent to another one. */
 export async function readMetrics(): Promise<unknown[]> {
   return register.getMetricsAsJSON();
 }
 
-/**
- * Renders the summed metrics of several processes as Prometheus text. Where a sum is meaningless,
- * the first process's value is used.
- */
+/** Renders the summed metrics of several processes; where a sum is meaningless, the first one's value. */
 export async function renderSum(processes: readonly unknown[][]): Promise<{ type: string; text: string }> {
   const summed = AggregatorRegistry.aggregate(processes as object[]);
   return { type: summed.contentType, text: await summed.metrics() };
 }
 
-/** Sums counters and histograms of several processes, in the format of {@link readMetrics}. */
 export function sumOfCounts(processes: readonly unknown[][]): unknown[] {
   const counts = (processes as readonly { readonly type: string }[][]).map((metrics) =>
     metrics.filter(({ type }) => type === 'counter' || type === 'histogram'),
@@ -121,10 +137,7 @@ export interface AddressState {
 
 let addressStates: () => readonly AddressState[] = () => [];
 
-/**
- * Sets the source of `latchkey_upstream_healthy`. It is read on each scrape, so addresses that a
- * reload removed disappear.
- */
+/** The source of `latchkey_upstream_healthy`, read on each scrape so that removed addresses disappear. */
 export function watchAddresses(states: () => readonly AddressState[]): void {
   addressStates = states;
 }
@@ -141,70 +154,14 @@ const upstreamHealthy = new Gauge({
   },
 });
 
-export const upstreamRetries = new Counter({
-  name: 'latchkey_upstream_retries_total',
-  help: 'Requests resent to the same or another address after a failed attempt.',
-  labelNames: ['upstream'] as const,
-});
-
-export const failedHandshakes = new Counter({
-  name: 'latchkey_tls_handshake_failures_total',
-  help: 'Client connections that ended before their TLS handshake was complete.',
-});
-
 let certificateExpiry: Gauge | undefined;
 
-/**
- * Records when the certificate of the public port expires, in seconds since 1970. Without TLS this
- * metric does not exist.
- */
+/** In seconds since 1970. Without TLS this metric does not exist. */
 export function setCertificateExpiry(seconds: number): void {
-  certificateExpiry ??= new Gauge({
-    name: 'latchkey_certificate_expiry_timestamp_seconds',
-    help: 'Earliest expiry in the certificate chain of the public port, in Unix seconds.',
-    aggregator: 'first',
-  });
+  certificateExpiry ??= gauge(
+    'latchkey_certificate_expiry_timestamp_seconds',
+    'Earliest expiry in the certificate chain of the public port, in Unix seconds.',
+    'first',
+  );
   certificateExpiry.set(seconds);
 }
-
-export const jwtVerifications = new Counter({
-  name: 'latchkey_jwt_verifications_total',
-  help: 'Verifications of JWTs from other issuers, by outcome; cached results are not counted.',
-  labelNames: ['issuer', 'outcome'] as const,
-});
-
-export const jwtKeyFetches = new Counter({
-  name: 'latchkey_jwt_key_fetches_total',
-  help: "Fetches of a JWT issuer's public keys, by outcome.",
-  labelNames: ['issuer', 'outcome'] as const,
-});
-
-export const providerLogins = new Counter({
-  name: 'latchkey_oidc_logins_total',
-  help: 'Logins at OpenID Connect providers, by outcome.',
-  labelNames: ['provider', 'outcome'] as const,
-});
-
-export const providerLogouts = new Counter({
-  name: 'latchkey_oidc_logouts_total',
-  help: 'Logout tokens of OpenID Connect providers, by outcome.',
-  labelNames: ['provider', 'outcome'] as const,
-});
-
-export const providerDiscoveries = new Counter({
-  name: 'latchkey_oidc_discoveries_total',
-  help: "Fetches of an OpenID Connect provider's configuration, by outcome.",
-  labelNames: ['provider', 'outcome'] as const,
-});
-
-export const fleetSidecars = new Gauge({
-  name: 'latchkey_fleet_sidecars',
-  help: 'Sidecars on the same store that are up, according to their heartbeats.',
-  aggregator: 'max',
-});
-
-export const fleetConfigs = new Gauge({
-  name: 'latchkey_fleet_configurations',
-  help: 'Distinct configurations of the sidecars on the same store; 1 if all run the same.',
-  aggregator: 'max',
-});

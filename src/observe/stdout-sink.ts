@@ -9,28 +9,23 @@ import { auditFailures, droppedLogLines } from './metrics.js';
 
 const STDOUT = 1;
 const NEWLINE = Buffer.from('\n');
-/**
- * Bytes that a pipe takes entirely or not at all (PIPE_BUF on Linux). A longer write to a pipe that
- * is nearly full is cut, and the lines of other workers end up inside it.
- */
+/** Bytes that a pipe takes entirely or not at all (PIPE_BUF): lines of other workers stay outside. */
 const ATOMIC_WRITE = 4096;
-/** Delay before a write to a full terminal or device is repeated. */
 const BUSY_MS = 100;
 
-/** Accepts batches of whole lines. Lines that cannot be written are dropped and counted. */
 export interface Sink {
-  /** Bytes not yet written; Infinity when nothing will be written any more. */
   readonly waiting: () => number;
   readonly write: (lines: Buffer) => void;
 }
 
-/** Opens standard output for batches of lines. Writing never blocks, throws or rejects. */
+/**
+ * Opens standard output. Writing never blocks, throws or rejects; lines that cannot be written are counted.
+ */
 export function openStdoutSink(): Sink {
   const stats = fstatSync(STDOUT);
   return stats.isFIFO() || stats.isSocket() ? openPipe() : new FileSink();
 }
 
-/** Counts lines that were not written, and the audit entries among them. */
 function countDropped(lines: Buffer): void {
   droppedLogLines.inc(occurrences(lines, NEWLINE));
   auditFailures.inc(occurrences(lines, AUDIT_LINE_END));
@@ -42,12 +37,7 @@ function occurrences(lines: Buffer, part: Buffer): number {
   return count;
 }
 
-/**
- * Opens a pipe that may have no reader.
- *
- * Writing to a full pipe blocks the writer, even a pool thread, and then the process cannot exit.
- * So the pipe is written to without blocking, like a socket.
- */
+/** Writes without blocking: a full pipe without a reader would keep the process from exiting. */
 function openPipe(): Sink {
   const socket = new Socket({ fd: STDOUT, readable: false, writable: true });
   // The reader of the log is gone, but the server keeps running.
@@ -67,7 +57,6 @@ function openPipe(): Sink {
   };
 }
 
-/** Whether other processes of this server write to the same pipe. */
 function isShared(): boolean {
   return cluster.isWorker || Object.keys(cluster.workers ?? {}).length > 0;
 }
@@ -84,12 +73,7 @@ function* piecesOf(lines: Buffer): Generator<Buffer> {
 
 const writeTo = promisify(write);
 
-/**
- * Writes to a file, a terminal or a device, one batch after another.
- *
- * A batch that cannot be written, for example to a full disk, is dropped. The next one is tried
- * again, so the log continues once there is space.
- */
+/** Writes to a file, a terminal or a device; a batch that a full disk refuses is dropped. */
 class FileSink implements Sink {
   readonly #queue: Buffer[] = [];
   #waiting = 0;
@@ -112,7 +96,6 @@ class FileSink implements Sink {
     }
   }
 
-  /** Writes a batch, or drops the rest of it after an error. */
   async #writeBatch(lines: Buffer): Promise<void> {
     const start = this.#isTorn ? NEWLINE.length : 0;
     const batch = this.#isTorn ? Buffer.concat([NEWLINE, lines]) : lines;
@@ -126,11 +109,7 @@ class FileSink implements Sink {
   }
 }
 
-/**
- * Writes some of the bytes, and returns how many.
- *
- * @throws Error when the system refuses them
- */
+/** Writes some of the bytes, and returns how many. */
 async function writeSome(bytes: Buffer): Promise<number> {
   for (;;) {
     try {

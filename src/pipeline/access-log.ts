@@ -1,20 +1,21 @@
 import type { Config } from '../config/schema/config.js';
 import type { Subject } from '../domain/credential.js';
+import type { Refusal } from '../domain/refusal.js';
 import { SubjectMemo } from '../gate/identity.js';
+import { type PeerSocket, peerAddress } from '../http/client-address.js';
 import type { Destination } from '../observe/destination.js';
 import { lineStart, MillisecondsMember, TextMember, textMember } from '../observe/json-line.js';
 import { destinationOf, type Log } from '../observe/log.js';
+import { unreadableRequests } from '../observe/metrics/requests.js';
 import { maskedStart } from '../util/text.js';
 import type { Decision } from '../policy/decide.js';
 import { describePosition } from '../policy/rules.js';
-import type { RequestRecord } from './record.js';
+import { emptyRecord, type RequestRecord } from './record.js';
 
-/** Maximum logged length of a path, a detail or any other client-supplied value. */
 const MAX_TEXT = 512;
 
 type Field = Config['log']['fields'][number];
 
-/** Writes the log entry of a request if the configuration asks for one. Otherwise none is built. */
 export class AccessLog {
   readonly #log: Log;
   readonly #destination: Destination;
@@ -43,9 +44,7 @@ export class AccessLog {
     };
   }
 
-  /**
-   * Whether a request gets an entry. All that were not served do, unless request logging is off.
-   */
+  /** All that were not served get an entry, unless request logging is off. */
   wants(record: RequestRecord): boolean {
     if (this.#requests === 'none' || !this.#log.isLevelEnabled('info')) return false;
     if (!wasServed(record)) return true;
@@ -53,8 +52,7 @@ export class AccessLog {
   }
 
   /**
-   * Writes the entry of a request: ids and names, but no secrets, query values or bodies.
-   *
+   * Writes ids and names, but no secrets, query values or bodies.
    * @param ms total duration; null for input that was not a request
    */
   write(record: RequestRecord, ms: number | null): void {
@@ -104,7 +102,6 @@ const MS = new MillisecondsMember('ms');
 const DECISION_MS = new MillisecondsMember('decision_ms');
 const UPSTREAM_MS = new MillisecondsMember('upstream_ms');
 
-/** How the last request of a route ended, and the members that state it. */
 interface Ending {
   readonly status: number | null;
   readonly outcome: string;
@@ -114,10 +111,7 @@ interface Ending {
   readonly bytes: Uint8Array;
 }
 
-/**
- * Builds the members that state how a request ended. Most requests of a route end like the previous
- * one, so the members of the last one are cached.
- */
+/** Members that state how a request ended; most requests of a route end like the previous one. */
 class Endings {
   readonly #last = new Map<string | null, Ending>();
 
@@ -169,12 +163,10 @@ function credentialMembers(subject: Subject): string {
 
 const SERVED: ReadonlySet<string> = new Set(['forwarded', 'answered', 'allowed', 'preflight']);
 
-/** Whether the request was allowed and answered without a fault. */
 function wasServed({ outcome, status }: RequestRecord): boolean {
   return SERVED.has(outcome) && status !== null && status < 500;
 }
 
-/** The rule that refused the request, with its line number. */
 function ruleOf(decision: Decision | null): string | undefined {
   if (decision === null || decision.allowed || decision.rule === null) return undefined;
   return describePosition(decision.rule.position);
@@ -188,4 +180,23 @@ function namesOf(query: string): string {
 
 function cut(text: string | undefined): string | undefined {
   return text === undefined ? undefined : maskedStart(text, MAX_TEXT);
+}
+
+/** Input that could not be parsed as a request, and what was responded. */
+export interface UnreadableInput {
+  readonly refusal: Refusal;
+  readonly peer: PeerSocket;
+  /** Null when another response had begun, so that none could be sent. */
+  readonly response: { readonly requestId: string; readonly status: number } | null;
+}
+
+export function recordUnreadable(accessLog: AccessLog, { refusal, peer, response }: UnreadableInput): void {
+  unreadableRequests.inc({ reason: refusal.refusal });
+  if (response === null) return;
+  const record = emptyRecord(response.requestId);
+  record.peer = peerAddress(peer);
+  record.outcome = refusal.refusal;
+  record.status = response.status;
+  record.detail = 'detail' in refusal ? refusal.detail : undefined;
+  if (accessLog.wants(record)) accessLog.write(record, null);
 }

@@ -7,45 +7,29 @@ import type { AuditLog } from '../observe/audit.js';
 import { describePosition } from '../policy/rules.js';
 import type { RequestRecord } from './record.js';
 
-/** Writes the audit events of a request, with the actor, the address and the policy version. */
 export class Auditor {
   readonly #log: AuditLog;
   readonly #policy: string;
   readonly #configHash: string;
 
-  /**
-   * @param policy version of the rules: {@link policyVersion}
-   * @param configHash hash of the configuration that the requests are decided by
-   */
+  /** @param policy version of the rules: {@link policyVersion} */
   constructor(log: AuditLog, policy: string, configHash: string) {
     this.#log = log;
     this.#policy = policy;
     this.#configHash = configHash;
   }
 
-  /**
-   * Checks, before a request changes something, that its entry can be written.
-   *
-   * @throws Unavailable
-   */
   ensureWritable(): void {
     this.#log.ensureWritable();
   }
 
-  /**
-   * Writes the audit events of a request.
-   *
-   * @throws Unavailable when entries are required and one cannot be written
-   */
+  /** @throws Unavailable when entries are required and one cannot be written */
   record(auditEvents: readonly AuditEvent[] | undefined, record: RequestRecord): void {
     if (auditEvents === undefined) return;
     for (const event of auditEvents) this.#log.record(this.#entryOf(event, record));
   }
 
-  /**
-   * Writes the audit events of a refusal, if it has any. The refusal stands even if they cannot be
-   * written.
-   */
+  /** The refusal stands even if its events cannot be written. */
   refused(refusal: Refusal, record: RequestRecord): void {
     this.#note(refusal.auditEvents, record);
     this.#note(refusalEvents(refusal), record);
@@ -60,10 +44,7 @@ export class Auditor {
     for (const event of auditEvents ?? []) this.#log.note(this.#entryOf(event, record));
   }
 
-  /**
-   * Lists each member explicitly. Spread objects get a new hidden class each time, which costs more
-   * than everything else here.
-   */
+  /** Lists each member: spread objects get a new hidden class each time. */
   #entryOf(event: AuditEvent, record: RequestRecord) {
     const { head, subject, decision } = record;
     return {
@@ -87,10 +68,7 @@ export class Auditor {
   }
 }
 
-/**
- * Returns a short digest of a configuration's rules. Entries with the same digest were decided by
- * the same rules.
- */
+/** Entries with the same digest were decided by the same rules. */
 export function policyVersion({ policy, routes, default_route }: Config): string {
   const rules = JSON.stringify({ policy, routes, default_route });
   return createHash('sha256').update(rules).digest('hex').slice(0, 12);
@@ -109,7 +87,6 @@ function actorOf(subject: Subject) {
   }
 }
 
-/** Returns the audit events of the refusal itself, if it has any. */
 function refusalEvents(refusal: Refusal): readonly AuditEvent[] | undefined {
   switch (refusal.refusal) {
     case 'token_expired':

@@ -8,7 +8,6 @@ import type { Sites } from '../policy/sites.js';
 interface AnsweredPreflight {
   /** The route of the request that the preflight announces. */
   readonly route: Route;
-  /** Alternating names and values. */
   readonly fields: readonly string[];
   /** Outcome in log and metrics: whether the rules allow the announced request. */
   readonly outcome: 'preflight' | 'preflight_refused';
@@ -25,20 +24,16 @@ export class CorsRules {
   }
 
   /**
-   * Returns the CORS fields of a response; null where CORS does not apply.
-   *
+   * Returns null where CORS does not apply.
    * @param head null when it was refused
-   * @param fields as received: alternating names and values
+   * @param fields as received, flat
    */
   headersFor(head: RequestHead | null, fields: readonly string[]): CorsHeaders | null {
     const cors = head === null ? this.#withoutRoute : this.#of(head);
     return cors === null ? null : cors.headersFor(head === null ? onlyValue(fields, 'origin') : head.origin);
   }
 
-  /**
-   * Returns the response to a preflight; undefined for any other request, and where CORS does not
-   * apply.
-   */
+  /** Returns undefined for any request but a preflight, and where CORS does not apply. */
   preflight(head: RequestHead): AnsweredPreflight | undefined {
     const { origin } = head;
     if (head.method !== 'OPTIONS' || origin === undefined || hasBody(head)) return undefined;
@@ -58,7 +53,6 @@ export class CorsRules {
     return route === null ? this.#withoutRoute : route.cors;
   }
 
-  /** The route for a path and method; null when it is unclear. */
   #routeOf(method: string, head: RequestHead): Route | null {
     const match = this.#sites.find(head, method);
     return typeof match === 'string' ? null : match.route;

@@ -4,14 +4,12 @@ import { type Fault, FAULTS } from '../http1/events.js';
 import type { OtherProtocol } from '../http1/other-protocol.js';
 import type { Log } from '../observe/log.js';
 
-/** Returns the refusal of a request that ran into a fault. */
 export function faultRefusal(error: unknown): Refusal {
   return error instanceof Unavailable ? error.refusal : { refusal: 'fault' };
 }
 
 /**
  * Returns the refusal for input that is not a valid HTTP/1.1 request.
- *
  * @param at byte of the message at which it was found, if known
  */
 export function parseRefusal(fault: Fault, at?: number): Refusal {
@@ -49,10 +47,7 @@ export function otherProtocolRefusal(protocol: OtherProtocol): Refusal {
 
 export type FaultLog = (error: unknown, message: string, requestId?: string) => void;
 
-/**
- * Creates a {@link FaultLog}. Unavailability fails every request, so it is throttled; any other
- * fault is logged each time.
- */
+/** Unavailability fails every request, so it is throttled; any other fault is logged each time. */
 export function createFaultLog(log: Log): FaultLog {
   const throttle = createLogThrottle();
   return (error, message, requestId) => {

@@ -16,9 +16,8 @@ const NO_WEBSOCKETS: Refusal = {
 };
 
 /**
- * Refuses a WebSocket handshake that the gate admitted but that cannot be forwarded.
- *
- * @param protocolOf returns the protocol of an upstream; null is the default one
+ * Refuses a WebSocket handshake that cannot be forwarded.
+ * @param protocolOf of an upstream; null is the default one
  */
 export function refuseWebSocket(
   head: RequestHead,
@@ -29,10 +28,7 @@ export function refuseWebSocket(
   return protocolOf(route.upstream) === 'http1' ? refuseHandshake(head) : NO_WEBSOCKETS;
 }
 
-/**
- * Whether the head of an HTTP/1.1 request starts a WebSocket handshake. Without the option in
- * `Connection`, `Upgrade` is ignored (RFC 9110 7.8).
- */
+/** Without the option in `Connection`, `Upgrade` is ignored (RFC 9110 7.8). */
 export function isHandshake({ webSocket, connection = '' }: RequestHead): boolean {
   return webSocket && hasItem(connection, 'upgrade');
 }

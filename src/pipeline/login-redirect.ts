@@ -23,18 +23,29 @@ export function loginRedirect(
   loginPath: string | null,
   { pageOf, homeOf }: LoginPages,
 ): { readonly status: number; readonly headers: readonly string[] } | null {
-  const isLogout = logsOutAgain(head, refusal);
-  const path = isLogout ? '' : needsLogin(head, refusal) ? loginPath : null;
-  const page = path === null ? null : pageOf(head.client.host);
-  if (page !== null)
-    return { status: 303, headers: ['Location', isLogout ? page : loginAddress(page + path, head.target)] };
+  const page = logsOutAgain(head, refusal) ? pageOf(head.client.host) : null;
+  const location = page ?? loginAddress(head, refusal, loginPath, pageOf);
+  if (location !== null) return { status: 303, headers: ['Location', location] };
   const home = opensHome(head, refusal) ? homeOf(head.client.host) : null;
   return home === null ? null : { status: 302, headers: ['Location', home] };
 }
 
-/** Whether a person opened a page without a session, so that the browser can log in and return. */
-function needsLogin(head: RequestHead, { refusal }: Refusal): boolean {
-  return refusal === 'unauthenticated' && opensPage(head);
+/**
+ * Returns where a person who opened a page without a session logs in, so that the browser returns
+ * afterwards; null for any other request.
+ */
+export function loginAddress(
+  head: RequestHead,
+  { refusal }: Refusal,
+  loginPath: string | null,
+  pageOf: LoginPages['pageOf'],
+): string | null {
+  if (loginPath === null || refusal !== 'unauthenticated' || !opensPage(head)) return null;
+  const page = pageOf(head.client.host);
+  if (page === null) return null;
+  const back = ownPath(head.target);
+  const query = back === undefined ? '' : `?${new URLSearchParams({ return_to: back }).toString()}`;
+  return page + loginPath + query;
 }
 
 /** Whether a person submitted a logout whose session had ended. */
@@ -61,9 +72,3 @@ function opensPage({ method, key, webSocket, fields }: RequestHead): boolean {
   const isPage = (firstField(fields, 'sec-fetch-dest') ?? 'document') === 'document';
   return isNavigation && isPage && acceptsHtml(fields);
 } // prettier-ignore
-
-/** Returns the URL of the web page, with a return path if it stays on the same origin. */
-function loginAddress(page: string, target: string): string {
-  const back = ownPath(target);
-  return back === undefined ? page : `${page}?${new URLSearchParams({ return_to: back }).toString()}`;
-}

@@ -1,3 +1,4 @@
+import { randomFillSync } from 'node:crypto';
 import { performance } from 'node:perf_hooks';
 import type { Subject } from '../domain/credential.js';
 import type { Verdict } from '../gate/verdict.js';
@@ -7,7 +8,6 @@ import type { RequestTrace } from '../observe/tracing.js';
 import type { Decision } from '../policy/decide.js';
 import type { Route } from '../policy/route.js';
 
-/** Everything known about a request when it ends, for its log entry, metrics and span. */
 export interface RequestRecord {
   readonly requestId: string;
   /** `performance.now()` when the head was read. The times below use the same clock. */
@@ -16,25 +16,20 @@ export interface RequestRecord {
   /** The request line of a method that is not served; null for all other requests. */
   unserved: { readonly method: string; readonly path: string } | null;
   /**
-   * Address of the other end of the connection; undefined unless the head was refused. A client may
-   * be behind it: nobody reads what a proxy says in such a head.
+   * Address of the connection's other end, for a head that was refused: nobody reads what a proxy says in it.
    */
   peer: string | undefined;
-  /** Name of the route, or null. */
   route: string | null;
-  /** Name of the built-in endpoint that the route leads to, or null. */
   endpoint: string | null;
   action: string | null;
   subject: Subject | null;
   /** The policy's decision; null where the policy was not asked. */
   decision: Decision | null;
-  /**
-   * Whether the gate and the steps after it let the request through; null when the gate was not
-   * asked.
-   */
+  /** Where the route sends browsers, if it refused the request ({@link Route.loginPath}). */
+  loginPath: string | null;
+  /** Whether the gate and the steps after it let the request through; null when the gate was not asked. */
   admitted: boolean | null;
   decidedAt: number | null;
-  /** Name of the upstream that it was forwarded to, or null. */
   upstream: string | null;
   /** When the request was sent to the upstream, and when the first byte of the response arrived. */
   sentAt: number | null;
@@ -48,7 +43,6 @@ export interface RequestRecord {
   finished: boolean;
 }
 
-/** Begins the record of a request, which counts as in flight until it is counted as finished. */
 export function newRecord(requestId: string): RequestRecord {
   countStarted();
   return emptyRecord(requestId);
@@ -66,6 +60,7 @@ export function emptyRecord(requestId: string): RequestRecord {
     action: null,
     subject: null,
     decision: null,
+    loginPath: null,
     admitted: null,
     decidedAt: null,
     upstream: null,
@@ -85,16 +80,15 @@ export function noteRoute(record: RequestRecord, route: Route | null): void {
   record.endpoint = route === null || route.endpoint === null ? null : route.endpoint.name;
 }
 
-/** Records what a verdict found. */
 export function noteFindings(record: RequestRecord, verdict: Verdict): void {
   noteRoute(record, verdict.route);
   record.action = verdict.action;
   record.subject = verdict.subject;
   record.decision = verdict.decision;
   record.admitted = verdict.refusal === undefined;
+  if (!record.admitted) record.loginPath = verdict.route?.loginPath ?? null;
 }
 
-/** Records the gate's first verdict on a request, and when it was made. */
 export function noteVerdict(record: RequestRecord, verdict: Verdict): void {
   noteFindings(record, verdict);
   record.decidedAt = performance.now();
@@ -104,4 +98,19 @@ export function noteVerdict(record: RequestRecord, verdict: Verdict): void {
     'latchkey.decision': verdict.refusal === undefined ? 'allowed' : 'refused',
     'latchkey.reason': verdict.refusal?.refusal,
   });
+}
+
+/** 120 bits: not guessable from the ids of other requests. */
+const ID_BYTES = 15;
+const pool = Buffer.alloc(ID_BYTES * 256);
+let next = pool.length;
+
+/** Returns a random request id of 20 characters, so that nobody learns how many requests others send. */
+export function newRequestId(): string {
+  if (next === pool.length) {
+    randomFillSync(pool);
+    next = 0;
+  }
+  next += ID_BYTES;
+  return pool.toString('base64url', next - ID_BYTES, next);
 }

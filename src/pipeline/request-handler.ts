@@ -1,4 +1,5 @@
 import { performance } from 'node:perf_hooks';
+import { withoutSegments } from '../domain/path.js';
 import { type Refusal, Unavailable } from '../domain/refusal.js';
 import type { BoundRequest } from '../gate/assertion.js';
 import type { Admitted, Verdict } from '../gate/verdict.js';
@@ -11,77 +12,44 @@ import { countRequest, observeFirstByte } from '../observe/metrics/requests.js';
 import type { Route } from '../policy/route.js';
 import { expiryFields, refusedLimitFields } from './response-fields.js';
 import { faultRefusal } from './faults.js';
-import { newRecord, noteFindings, noteVerdict } from './record.js';
-import { newRequestId } from './request-id.js';
+import { newRecord, newRequestId, noteFindings, noteVerdict } from './record.js';
 import type { Services } from './services.js';
 import { beginTrace, endTrace, evaluate } from './trace.js';
 
-/** Identity headers of a request without authentication. */
 const NOBODY: readonly string[] = [];
 
-/**
- * The pipeline: takes one request from its head to its record, whichever entrance received it.
- *
- * It reads the head, asks the gate and builds the identity headers. The request then ends in one of
- * three ways: a refusal, the response of a built-in endpoint, or the entrance's own handling of an
- * allowed request. Each way ends in {@link finish}, which counts the request, ends its span and
- * writes its log entry, once.
- *
- * An entrance is a subclass. It defines how a head is read, what "allowed" does, and how a response
- * is written. How a refusal appears in the audit log, the metrics and the log is the same for all
- * of them.
- */
 export abstract class RequestHandler {
   protected readonly services: Services;
   protected readonly record = newRecord(newRequestId());
+  readonly #forwards: boolean;
 
-  constructor(services: Services) {
+  /** @param forwards whether Latchkey forwards allowed requests itself */
+  constructor(services: Services, forwards = false) {
     this.services = services;
+    this.#forwards = forwards;
   }
 
   /** Reads the head, or returns why it cannot be authorized. */
   protected abstract readHead(): RequestHead | Refusal;
-  /** The connection that the request came from. */
   protected abstract get peer(): PeerSocket;
-  /**
-   * Handles an allowed request: forwards it, or tells the proxy that asked.
-   *
-   * @param identity fields for the upstream: alternating names and values
-   */
   protected abstract allow(head: RequestHead, admitted: Admitted, identity: readonly string[]): void;
-  /** Serves a built-in endpoint. */
   protected abstract answerEndpoint(head: RequestHead, admitted: Admitted, name: string): void;
-  /** Writes a response of Latchkey's own. */
   protected abstract write(reply: Reply): void;
-  /** Whether the client has disconnected, so that no response is needed. */
   protected abstract get isGone(): boolean;
-  /** Whether a response has begun, so that no other can be written. */
   protected abstract get hasAnswered(): boolean;
-  /**
-   * Aborts what is in progress.
-   *
-   * @returns whether the request is being forwarded and so finishes by itself
-   */
+  /** @returns whether the request is being forwarded and so finishes by itself */
   protected abstract destroy(): boolean;
 
-  /** Refuses a head before the gate is asked. */
   protected refuseHead(_head: RequestHead): Refusal | undefined {
     return undefined;
   }
 
-  /**
-   * Answers a request that needs no decision.
-   *
-   * @returns whether it did
-   */
+  /** Answers a request that needs no decision. @returns whether it did */
   protected answersUnauthorized(_head: RequestHead): boolean {
     return false;
   }
 
-  /**
-   * Returns the refusal for a verdict. An entrance may have rules of its own about what it can
-   * forward.
-   */
+  /** An entrance may have rules of its own about what it can forward. */
   protected refusalOf(_head: RequestHead, verdict: Verdict): Refusal | undefined {
     return verdict.refusal;
   }
@@ -90,7 +58,6 @@ export abstract class RequestHandler {
     return refusalReply(refusal);
   }
 
-  /** Takes the request through the pipeline. Never throws. */
   handle(): void {
     const { record, services } = this;
     try {
@@ -137,11 +104,7 @@ export abstract class RequestHandler {
     this.#admit(head, verdict as Admitted, record.startedAt);
   }
 
-  /**
-   * Handles an admitted request.
-   *
-   * @param judgedAt `performance.now()` before its verdict
-   */
+  /** @param judgedAt `performance.now()` before its verdict */
   #admit(head: RequestHead, admitted: Admitted, judgedAt: number): void {
     const { route } = admitted;
     if (this.services.hasEndedSince(admitted.subject, judgedAt)) this.#admitAgain(head, admitted);
@@ -151,7 +114,7 @@ export abstract class RequestHandler {
 
   #identify(head: RequestHead, admitted: Admitted, judgedAt: number): void {
     const { subject } = admitted;
-    const bound = this.services.bindsAssertions ? this.boundRequest(head, admitted.route) : null;
+    const bound = this.services.bindsAssertions ? this.#boundRequest(head, admitted.route) : null;
     const identity = subject === null ? NOBODY : this.services.identify(subject, Date.now(), bound);
     if (!(identity instanceof Promise)) this.allow(head, admitted, identity);
     else
@@ -171,9 +134,8 @@ export abstract class RequestHandler {
   }
 
   /**
-   * Judges an admitted request again, because its credential changed or because it waited. Nothing
-   * is counted twice.
-   *
+   * Judges an admitted request again, because its credential changed or because it waited. Nothing is counted
+   * twice.
    * @returns undefined when it is no longer allowed and was refused, or the client disconnected
    */
   protected async judgeAgain(
@@ -194,20 +156,19 @@ export abstract class RequestHandler {
     }
   }
 
-  /**
-   * The request that an assertion is bound to: the one that was authorized, when another proxy
-   * forwards it.
-   */
-  protected boundRequest({ method, target }: RequestHead, _route: Route): BoundRequest {
-    return { method, target, requestId: this.record.requestId };
+  /** The request that an assertion is bound to: as whoever checks the assertion receives it. */
+  #boundRequest({ method, target }: RequestHead, { upstream, strippedSegments }: Route): BoundRequest {
+    const { requestId } = this.record;
+    if (!this.#forwards) return { method, target, requestId };
+    // The configuration check ensured that all addresses have the same path.
+    const prefix = this.services.upstreamOf(upstream).addresses[0]?.prefix ?? '';
+    return { method, target: prefix + withoutSegments(target, strippedSegments), requestId };
   }
 
-  /** Response fields about the expiry of the request's token: alternating names and values. */
   protected expiryFields(): readonly string[] {
     return expiryFields(this.services.expiryWarning, this.record.subject);
   }
 
-  /** Responds with a refusal, and finishes the request. */
   protected refuse(refusal: Refusal): void {
     const { record, services } = this;
     // A refusal after the gate means that the request was not admitted either.
@@ -218,11 +179,7 @@ export abstract class RequestHandler {
     this.finish();
   }
 
-  /**
-   * Records and writes a refusal, without finishing the request.
-   *
-   * @param fields more response fields: alternating names and values
-   */
+  /** Records and writes a refusal, without finishing the request. @param fields more response fields, flat */
   protected writeRefusal(refusal: Refusal, fields: readonly string[]): void {
     const { record, services } = this;
     record.outcome = refusal.refusal;
@@ -242,11 +199,6 @@ export abstract class RequestHandler {
     return reply;
   }
 
-  /**
-   * Writes a response and finishes the request.
-   *
-   * @param outcome its outcome in log and metrics
-   */
   protected answer(reply: Reply, outcome: string): void {
     this.record.outcome = outcome;
     this.record.status = reply.status;
@@ -254,10 +206,7 @@ export abstract class RequestHandler {
     this.finish();
   }
 
-  /**
-   * Refuses the request because of a fault. The cause goes to the log, not to the client. Never
-   * throws.
-   */
+  /** The cause goes to the log, not to the client. Never throws. */
   protected fault(error: unknown): void {
     const { logFault } = this.services;
     const { requestId } = this.record;
@@ -275,7 +224,6 @@ export abstract class RequestHandler {
     if (!this.destroy()) this.finish();
   }
 
-  /** Counts the request, ends its span and writes its log entry. Further calls have no effect. */
   protected finish(): void {
     const { record } = this;
     if (record.finished) return;

@@ -5,19 +5,13 @@ import { formatTime } from '../util/time.js';
 
 const NONE: readonly string[] = [];
 
-/**
- * When a response states the expiry of the request's token, and in which field
- * (`tokens.warn_before`).
- */
+/** When a response states the expiry of the request's token, and in which field (`tokens.warn_before`). */
 export interface ExpiryWarning {
   readonly name: string;
-  /** Milliseconds before the expiry. */
   readonly before: number;
 }
 
-/**
- * Returns the field with the expiry of a token that expires soon; none for any other credential.
- */
+/** Returns the field with the expiry of a token that expires soon. */
 export function expiryFields(warning: ExpiryWarning | null, subject: Subject | null): readonly string[] {
   if (warning === null || subject === null) return NONE;
   // JWTs are short-lived by design, and cannot be renewed here.
@@ -27,7 +21,6 @@ export function expiryFields(warning: ExpiryWarning | null, subject: Subject | n
   return [warning.name, formatTime(expiresAt)];
 }
 
-/** Names of the fields with the user's remaining writes. */
 export interface RateLimitNames {
   readonly remaining: string;
   readonly reset: string;

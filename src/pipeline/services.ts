@@ -3,7 +3,7 @@ import type { Gate } from '../gate/gate.js';
 import type { Identify } from '../gate/identity.js';
 import type { AcceptedSchemes } from '../http/authorization.js';
 import type { Challenge } from '../http/challenges.js';
-import type { BodyLimits } from '../http/read-body.js';
+import type { BodyLimits } from '../net/read-body.js';
 import type { FieldSplitter } from '../http/joined-fields.js';
 import type { HeadReader } from '../http/read-head.js';
 import type { Log } from '../observe/log.js';
@@ -22,7 +22,6 @@ import type { Shadow } from './shadow.js';
 import type { FaultLog } from './faults.js';
 import type { LoginPages } from './login-redirect.js';
 
-/** Everything needed to serve requests under one configuration. */
 export interface Services extends LoginPages {
   readonly readHead: HeadReader;
   readonly schemes: AcceptedSchemes;
@@ -35,7 +34,6 @@ export interface Services extends LoginPages {
   readonly hasEndedSince: Endings['hasEndedSince'];
   /** Null when there is no shadow policy. */
   readonly shadow: Pick<Shadow, 'compare'> | null;
-  /** Returns the handler of a built-in endpoint by the name in its rule. */
   readonly handlerOf: (name: string) => Handler;
   readonly requestHeaders: RequestHeaders;
   readonly forward: Forward;
@@ -46,16 +44,12 @@ export interface Services extends LoginPages {
   /** Whether assertions are bound to their request (`identity.assertion.bind`). */
   readonly bindsAssertions: boolean;
   readonly rateLimitNames: RateLimitNames;
-  /** Null when no response states an expiry. */
   readonly expiryWarning: ExpiryWarning | null;
-  readonly upstreamOf: (name: string) => Upstream;
-  /** Name of the upstream for routes that do not name one. */
-  readonly defaultUpstream: string;
+  /** Returns the upstream of this name; null: the one for routes that do not name one. */
+  readonly upstreamOf: (name: string | null) => Upstream;
   readonly log: Log;
   readonly accessLog: AccessLog;
-  /** Undefined while tracing is off. */
   readonly tracing: Tracing | undefined;
-  /** Null when no route has CORS. */
   readonly cors: CorsRules | null;
   readonly auditor: Auditor;
   readonly logFault: FaultLog;

@@ -4,28 +4,23 @@ import { maskedStart, ownCopy, printable } from '../util/text.js';
 import { type EpochMs, formatTime } from '../util/time.js';
 import type { Verdict } from '../gate/verdict.js';
 import type { RequestHead } from '../http/head.js';
-import type { Change } from '../observe/metrics/shadow.js';
+import type { Change } from '../observe/metrics/requests.js';
 import type { Route } from '../policy/route.js';
 import { describePosition } from '../policy/rules.js';
 
-/** Maximum number of differences, in each process and in the merged list. */
 const MAX_DIFFERENCES = 1_000;
 
 /** Maximum length of text from a client or another issuer. */
 const MAX_TEXT = 200;
 
-/** The decision of one of the two policies on a request. */
 export interface PolicyOutcome {
-  /** `allowed`, or the reason of the refusal. */
   readonly outcome: string;
-  /** Path of the route, or name of the built-in endpoint; null when none matched. */
   readonly route: string | null;
   readonly action: string | null;
   /** The deciding rule, or the route where no rule decided; null when neither did. */
   readonly rule: string | null;
 }
 
-/** The sender of requests: ids and names only. */
 interface Caller {
   readonly credential: Subject['credential'] | null;
   readonly token_id: string | null;
@@ -36,7 +31,6 @@ interface Caller {
   readonly customer_id: string | null;
 }
 
-/** Requests from one caller that the shadow policy decides differently, for one reason. */
 export interface ShadowDifference extends Caller {
   readonly change: Change;
   readonly live: PolicyOutcome;
@@ -46,9 +40,7 @@ export interface ShadowDifference extends Caller {
   lastAt: EpochMs;
 }
 
-/** The differences of one process, in a form that can be sent to another one. */
 export interface ShadowDifferenceCounts {
-  /** Version of the two policies compared. */
   readonly version: string;
   readonly since: EpochMs;
   readonly compared: number;
@@ -57,7 +49,6 @@ export interface ShadowDifferenceCounts {
   readonly list: FrequentList<ShadowDifference>;
 }
 
-/** The differences of a shadow policy in one process. */
 export class ShadowDifferences {
   readonly version: string;
   readonly #since = Date.now();
@@ -66,22 +57,18 @@ export class ShadowDifferences {
   #compared = 0;
   #notCompared = 0;
 
-  /** @param version version of the two policies compared */
   constructor(version: string) {
     this.version = version;
   }
 
-  /** Counts a request that both policies decided. */
   compared(): void {
     this.#compared += 1;
   }
 
-  /** Counts a request that the shadow policy could not decide. */
   notCompared(): void {
     this.#notCompared += 1;
   }
 
-  /** Records a request that the shadow policy decides differently. */
   note(change: Change, head: RequestHead, live: Verdict, shadow: Verdict): void {
     this.#changes[change] += 1;
     const subject = live.subject ?? shadow.subject;
@@ -94,7 +81,7 @@ export class ShadowDifferences {
     if (known !== undefined) {
       known.value.user_agent = user_agent ?? known.value.user_agent;
       known.value.lastAt = lastAt;
-      this.#list.increment(known);
+      known.count += 1;
       return;
     }
     const [liveSide, shadowSide] = [outcomeOf(live), outcomeOf(shadow)];
@@ -143,10 +130,7 @@ export function mergeDifferences(
   };
 }
 
-/**
- * Formats the differences for operators: most frequent first, of equal ones the latest. The order is
- * the same whichever process counted them.
- */
+/** Most frequent first, of equal ones the latest, whichever process counted them. */
 export function describeDifferences({ since, compared, notCompared, changes, list }: ShadowDifferenceCounts) {
   return {
     since: formatTime(since),
@@ -163,7 +147,6 @@ export function describeDifferences({ since, compared, notCompared, changes, lis
   };
 }
 
-/** Returns the label of a route in metrics. */
 export function routeLabel(route: Route | null): string | null {
   return route === null ? null : (route.endpoint?.name ?? route.path);
 }
@@ -184,7 +167,6 @@ function keyOfOutcome(verdict: Verdict): string {
   return `${refusal?.refusal ?? ''}\n${routeLabel(route) ?? ''}\n${action ?? ''}\n${positionOf(verdict)?.path ?? ''}`;
 }
 
-/** The position of the deciding rule, or of the route where the policy was not asked. */
 function positionOf({ decision, route }: Verdict) {
   return decision === null ? (route?.position ?? null) : (decision.rule?.position ?? null);
 }

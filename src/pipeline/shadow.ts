@@ -1,7 +1,7 @@
 import type { Verdict } from '../gate/verdict.js';
 import { isUnknown, type ShadowGate } from '../gate/shadow-gate.js';
 import type { RequestHead } from '../http/head.js';
-import { countShadowDecision } from '../observe/metrics/shadow.js';
+import { countShadowDecision } from '../observe/metrics/requests.js';
 import { type ShadowDifferences, routeLabel } from './shadow-differences.js';
 import type { FaultLog } from './faults.js';
 
@@ -9,10 +9,8 @@ import type { FaultLog } from './faults.js';
 const MAX_PENDING = 100;
 
 /**
- * The shadow policy (`policy_shadow`): computes how it would decide each request that the gate
- * decided.
- *
- * Differences are recorded and have no other effect. Faults are only logged.
+ * The shadow policy (`policy_shadow`). Differences are recorded and have no other effect; faults are only
+ * logged.
  */
 export class Shadow {
   readonly differences: ShadowDifferences;
@@ -26,11 +24,6 @@ export class Shadow {
     this.#logFault = logFault;
   }
 
-  /**
-   * Compares the shadow policy's verdict on a request with the gate's. Never throws.
-   *
-   * @param live the gate's verdict
-   */
   compare(head: RequestHead, live: Verdict, requestId: string): void {
     try {
       const verdict = this.#gate.evaluate(head, live, this.#pending < MAX_PENDING);
@@ -61,8 +54,7 @@ export class Shadow {
     differences.compared();
     const isRefused = shadow.refusal !== undefined;
     if (isRefused === (live.refusal !== undefined)) return;
-    // The shadow policy does not count writes. A user without remaining writes has none by any
-    // policy.
+    // The shadow policy does not count writes. A user without remaining writes has none by any policy.
     if (live.refusal?.refusal === 'rate_limited' && shadow.subject !== null) return;
     const change = isRefused ? 'would_refuse' : 'would_allow';
     countShadowDecision(routeLabel(live.route) ?? 'none', change);

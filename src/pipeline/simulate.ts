@@ -10,7 +10,7 @@ import { digestOfField, isMadeUp } from '../domain/secret.js';
 import type { Session } from '../domain/session.js';
 import type { EpochMs } from '../util/time.js';
 import { Authenticator, checkToken, sendsCredential } from '../gate/authenticate.js';
-import { explain, type Explanation, explainPreflight, explainRefused } from '../gate/explain.js';
+import { type Explanation, explain, explainPreflight, explainRefused } from '../gate/explain.js';
 import { Ownership } from '../gate/ownership.js';
 import { NO_DEFAULTS, TokenLimits } from '../gate/token-limits.js';
 import type { WhatIf } from '../gate/gate.js';
@@ -18,19 +18,19 @@ import { authenticatorOf, storedToken } from '../gate/what-if.js';
 import { ignoredAuthorization } from '../http/authorization.js';
 import { createClientReader } from '../http/client-address.js';
 import type { RequestHead } from '../http/head.js';
-import { createHeadReader, type HeadReader } from '../http/read-head.js';
+import { type HeadLimits, type HeadReader, createHeadReader, parserLimits } from '../http/read-head.js';
 import type { Store } from '../store/store.js';
 import type { TokenWithOwner } from '../store/token-store.js';
 import { CorsRules } from './cors-rules.js';
 import { parseRefusal } from './faults.js';
 import { isHandshake, refuseWebSocket } from './handshakes.js';
 import { type LoginPages, loginRedirect } from './login-redirect.js';
-import { parserFault, wireFields } from './wire-fields.js';
+import { LINE_BYTES } from '../http/fields.js';
+import type { Fault } from '../http1/events.js';
+import { Framing, fieldFault } from '../http1/framing.js';
 
-/** A request that is authorized but not served. */
 export interface SimulatedRequest {
   readonly method: string;
-  /** The request target, including the query. */
   readonly target: string;
   /** Alternating names and values; bytes beyond ASCII as UTF-8. */
   readonly fields?: readonly string[];
@@ -39,12 +39,6 @@ export interface SimulatedRequest {
   readonly as: SimulatedCaller;
 }
 
-/**
- * The caller of a simulated request.
- *
- * One of: the value of the key field, a JWT, a token's record (undefined for an invalid
- * credential), a subject as if its credential had been checked, or nobody.
- */
 export type SimulatedCaller =
   | { readonly key: string }
   | { readonly jwt: string }
@@ -52,13 +46,9 @@ export type SimulatedCaller =
   | { readonly subject: Subject }
   | 'anonymous';
 
-/** The caller, after a JWT was resolved to its subject. */
 type ResolvedCaller = Exclude<SimulatedCaller, { readonly jwt: string }>;
 
-/**
- * Decides simulated requests with the same reader and gate that serve real ones. Nothing is
- * recorded or forwarded.
- */
+/** Decides requests with the reader and gate that serve real ones. Nothing is recorded or forwarded. */
 export class Simulator {
   readonly #loaded: LoadedConfig;
   readonly #readHead: HeadReader;
@@ -70,8 +60,7 @@ export class Simulator {
   readonly #pages: LoginPages;
 
   /**
-   * @param store null when there is none: then no tokens exist, and any token id counts as the
-   * caller's own
+   * @param store null when there is none: then no tokens exist, and any token id counts as the caller's own
    */
   constructor(loaded: LoadedConfig, store: Store | null) {
     const { config, lines } = loaded;
@@ -107,10 +96,7 @@ export class Simulator {
     };
   }
 
-  /**
-   * Authorizes a request and explains the verdict. A key or a session in the fields of an anonymous
-   * request is looked up; a JWT there is not accepted.
-   */
+  /** A key or a session in the fields of an anonymous request is looked up; a JWT there is not accepted. */
   async simulate({ as, ...request }: SimulatedRequest, now: EpochMs): Promise<Explanation> {
     const { method, target } = request;
     const head = this.#read(request, as !== 'anonymous' && 'key' in as ? [this.#keyName, as.key] : []);
@@ -178,7 +164,6 @@ export class Simulator {
     return { ...explanation, note: await this.#whyNot(as, head) };
   }
 
-  /** Explains why a credential is not valid. */
   async #whyNot(as: ResolvedCaller, { key, jwt, session, fields }: RequestHead): Promise<string> {
     if (as === 'anonymous') {
       if (jwt !== undefined) return 'a JWT in the header fields is not checked here; use --jwt';
@@ -222,23 +207,19 @@ export class Simulator {
   }
 }
 
-/** A simulated request does not count as a use of a token. */
 const UNUSED = {
   note: () => undefined,
   pending: () => undefined,
   sessionSeenAt: (session: Pick<Session, 'lastSeenAt'>) => session.lastSeenAt,
 };
 
-/** Without a store, no credential is valid. */
 const NO_AUTHENTICATOR = {
   isSent: sendsCredential,
   authenticate: () => ({ refusal: 'unauthenticated' }) as const,
 };
 
-/** A synthetic subject has no token, and therefore no token limits. */
 const UNLIMITED = new TokenLimits(NO_DEFAULTS, null);
 
-/** Whether a described caller has a token, which programs send and no page. */
 function sendsToken(as: ResolvedCaller): boolean {
   if (as === 'anonymous') return false;
   return 'subject' in as ? as.subject.credential !== 'session' : 'record' in as;
@@ -246,4 +227,35 @@ function sendsToken(as: ResolvedCaller): boolean {
 
 function isOfJwt(as: ResolvedCaller): boolean {
   return as !== 'anonymous' && 'subject' in as && as.subject.credential === 'jwt';
+}
+
+/** Returns fields as the parser returns those of a client that sends them as UTF-8, with a `Host`. */
+function wireFields(fields: readonly string[]): string[] {
+  return [...(hasHost(fields) ? [] : ['Host', 'localhost']), ...fields.map(asWireText)];
+}
+
+/** Returns why the parser would refuse a target or fields; undefined if it would not. */
+function parserFault(target: string, fields: readonly string[], limits: HeadLimits): Fault | undefined {
+  const { target_size, head_fields, head_size } = parserLimits(limits);
+  if (target.length > target_size) return 'target_too_long';
+  const framing = new Framing(true);
+  let size = 0;
+  for (let i = 0; i < fields.length; i += 2) {
+    if (i / 2 >= head_fields) return 'too_many_fields';
+    const [name, value] = fields.slice(i, i + 2).map((text) => Buffer.from(text, 'latin1')) as [Buffer, Buffer];
+    const fault = fieldFault(framing, name, value);
+    if (fault !== undefined) return fault;
+    size += name.length + value.length + LINE_BYTES;
+    if (size > head_size) return 'head_too_large';
+  }
+  return undefined;
+} // prettier-ignore
+
+/** As the parser returns it: trimmed, with each UTF-8 byte as one Latin-1 character. */
+function asWireText(text: string): string {
+  return Buffer.from(text.replace(/^[ \t]+|[ \t]+$/g, ''), 'utf8').toString('latin1');
+}
+
+function hasHost(fields: readonly string[]): boolean {
+  return fields.some((text, i) => i % 2 === 0 && text.toLowerCase() === 'host');
 }

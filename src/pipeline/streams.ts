@@ -10,42 +10,30 @@ import { type Ended, keysOf } from '../store/endings.js';
 /** A request or WebSocket that was allowed and is still in progress. */
 export interface Stream {
   readonly head: RequestHead;
-  /** The subject that it was allowed for. */
   readonly subject: Subject | null;
-  /** Aborts the stream, because it is no longer allowed or could not be rechecked in time. */
   abort(reason: Refusal): void;
 }
 
 /** A watched stream. Pass it to {@link StreamRevalidator.end} when the stream ends. */
 export type WatchedStream = Node<Stream>;
 
-/** A request at a built-in endpoint, from its verdict to its outcome. */
 interface Acting {
   readonly subject: Subject;
   readonly done: Promise<unknown>;
-  /** Whether its credential ended or changed in the meantime. */
   hasEnded: boolean;
 }
 
 /** Re-authorizes a stream's head. Returns the refusal if it is no longer allowed. */
 export type Recheck = (head: RequestHead, now: number) => MaybePromise<Refusal | undefined>;
 
-/** Bounds of the scan interval, milliseconds. */
 const MAX_TICK_MS = 1_000;
 const MIN_TICK_MS = 50;
 const TICKS = 10;
 
 /**
- * Re-authorizes open streams, so that a revoked token or a narrowed policy also ends streams that
- * were already allowed.
- *
- * Each stream is rechecked once half of the interval has passed since its last success. While the
- * store cannot be reached, the check is retried until the whole interval has passed; then the
- * stream is aborted. So a stream outlives its permission by at most one interval. One whose
- * interval passed without a check, because a reload shortened it or the process was stopped, is
- * checked first.
- *
- * Streams of a known revocation ({@link StreamRevalidator.ended}) are aborted at once.
+ * Re-authorizes open streams, so that a revoked token or a narrowed policy also ends them: each one half of
+ * the interval after its last success, and again while the store cannot be reached, until the whole interval
+ * has passed and it is aborted. So a stream outlives its permission by at most one interval.
  */
 export class StreamRevalidator {
   /** Ordered by the time of the last success, on the clock of `performance.now()`. */
@@ -62,7 +50,6 @@ export class StreamRevalidator {
   /**
    * @param interval returns the current `proxy.stream_recheck`, milliseconds
    * @param recheck must use the current rules and records
-   * @param fault called when a stream could not be aborted
    */
   constructor(interval: () => number, recheck: Recheck, fault: (error: unknown) => void) {
     this.#interval = interval;
@@ -75,14 +62,11 @@ export class StreamRevalidator {
     return this.#streams.add(stream, performance.now());
   }
 
-  end(watched: WatchedStream): void {
-    this.#streams.remove(watched);
+  end(watched: WatchedStream | undefined): void {
+    if (watched !== undefined) this.#streams.remove(watched);
   }
 
-  /**
-   * Runs what an allowed request does at a built-in endpoint. It is not aborted, but those who wait
-   * for the end of its credential also wait for it ({@link StreamRevalidator.settled}).
-   */
+  /** Runs an endpoint. It is not aborted, but {@link StreamRevalidator.settled} waits for it. */
   async act<T>(subject: Subject | null, work: () => Promise<T>): Promise<T> {
     if (subject === null) return work();
     const done = work();
@@ -103,7 +87,6 @@ export class StreamRevalidator {
 
   /**
    * Aborts the streams of ended credentials and users, and rechecks those of changed ones.
-   *
    * @param ended null when anything may have ended
    */
   ended(ended: Ended | null): void {
@@ -146,8 +129,7 @@ export class StreamRevalidator {
   }
 
   /**
-   * Rechecks streams, and aborts those that are refused together: one of them may wait for the
-   * connection of another, and must not get it.
+   * Aborts those that are refused together: one may wait for the connection of another, and must not get it.
    */
   #recheckTogether(streams: readonly WatchedStream[]): void {
     const refused: [WatchedStream, Refusal][] = [];
@@ -160,7 +142,6 @@ export class StreamRevalidator {
     for (const watched of streams) this.#startRecheck(watched, settle);
   }
 
-  /** @param settle called with the refusal; undefined if it is allowed or could not be rechecked */
   #startRecheck(
     watched: WatchedStream,
     settle = (each: WatchedStream, refusal: Refusal | undefined): void => {

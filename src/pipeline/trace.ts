@@ -6,11 +6,6 @@ import type { RequestTrace, Tracing } from '../observe/tracing.js';
 import type { Upstream } from '../upstream/upstreams.js';
 import type { RequestRecord } from './record.js';
 
-/**
- * Starts the spans of a request.
- *
- * @param head null when it could not be read
- */
 export function beginTrace(tracing: Tracing, record: RequestRecord, head: RequestHead | null): void {
   if (head === null) {
     record.trace = tracing.begin(record.startedAt, null);
@@ -29,7 +24,6 @@ export function beginTrace(tracing: Tracing, record: RequestRecord, head: Reques
   });
 }
 
-/** Authorizes a head, within its trace if there is one. */
 export function evaluate(
   trace: RequestTrace | undefined,
   gate: Gate,
@@ -40,9 +34,8 @@ export function evaluate(
 }
 
 /**
- * Begins the upstream's span, and returns its `traceparent` field: name and value.
- *
- * @param target the target to request, without the path of the upstream's address
+ * Begins the upstream's span, and returns its `traceparent` field.
+ * @param target without the path of the upstream's address
  */
 export function traceCall(
   trace: RequestTrace,
@@ -56,7 +49,6 @@ export function traceCall(
   return ['traceparent', trace.call({ upstream: name, origin: address?.origin ?? null, method, path })];
 }
 
-/** Ends the spans of a request with the values of its record. */
 export function endTrace(trace: RequestTrace, record: RequestRecord): void {
   const { route, status, outcome, subject, upstreamStatus } = record;
   trace.end(

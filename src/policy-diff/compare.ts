@@ -1,205 +1,173 @@
-import type { RequestHead } from '../http/head.js';
-import type { Verdict } from '../gate/verdict.js';
-import type { Match } from '../policy/routes.js';
-import { sampleSenders, type SampleSender, type Names } from './senders.js';
-import type { PolicyDiff } from './report.js';
-import { classify, hostsOf, type RequestClass } from './requests.js';
-import { type Finding, Rows } from './rows.js';
-import { decidingRules } from './rules.js';
-import { namedService, Side } from './side.js';
-import { type Variant, variantsOf } from './variants.js';
 import type { Candidate } from '../config/candidate.js';
 import type { LoadedConfig } from '../config/load.js';
+import type { Verdict } from '../gate/verdict.js';
+import type { Match } from '../policy/routes.js';
+import { type Change, type Finding, type PolicyDiff, Rows } from './report.js';
+import { decidingRules } from './rules.js';
+import { classify, hostsOf, type Matches, type RequestClass, type Variant, variantsOf } from './sample.js';
+import { type Names, NO_CREDENTIAL, sampleSenders, type SampleSender } from './senders.js';
+import { namedService, Side } from './side.js';
 
 /** Maximum number of decisions compared, which takes seconds. */
 const MAX_DECISIONS = 5_000_000;
 
-/** Limits beyond which the comparison is reported as incomplete. */
-export interface Bounds {
-  readonly decisions?: number;
-  /** Maximum number of kinds of paths. */
-  readonly paths?: number;
-}
-
-/** The inputs of a comparison. */
-interface Compared {
+export interface ComparedPolicies {
   readonly sides: readonly [Side, Side];
-  readonly names: Names;
-}
-
-/** The result of a comparison, and the requests that it covers. */
-interface Comparison {
+  /** Sample hosts that stand for all. */
+  readonly hosts: readonly string[];
   readonly diff: PolicyDiff;
-  /**
-   * Whether a decision on requests of a class changes, by {@link classKey}; undefined when it was
-   * not examined.
-   */
-  readonly changes: (classKey: string) => boolean | undefined;
+  /** Whether a decision changes on requests of a class, by its key; undefined: not examined. */
+  readonly changes: ReadonlyMap<string, boolean>;
 }
 
-/** Compares the decisions of two configurations for every request and every sender. */
-async function compare(
-  compared: Compared,
+export async function diffPolicies(
+  running: LoadedConfig,
+  candidate: Candidate,
   onProgress: (done: number, all: number) => void = () => undefined,
-  { decisions = MAX_DECISIONS, paths }: Bounds = {},
-): Promise<Comparison> {
-  const { classes, complete } = classify(compared.sides, paths);
-  const incomplete = complete ? [] : ['the routes overlap in too many ways: not every path was compared'];
-  const rows = new Rows(compared.sides);
-  const changed = new Map<string, boolean>();
-  let decided = 0;
-  let done = 0;
-  for (const [key, each] of classes) {
-    if (decided >= decisions) break;
-    onProgress(done++, classes.size);
-    if (isAlike(compared, key, each)) {
-      changed.set(key, false);
-      continue;
-    }
-    const comparison = new ClassComparison(compared, each);
-    decided += await comparison.run(decisions - decided);
-    if (comparison.finished) changed.set(key, comparison.found.size > 0);
-    rows.add(each, comparison.found);
+  most = MAX_DECISIONS,
+): Promise<ComparedPolicies> {
+  const sides = [new Side(running, () => running.file), new Side(candidate.loaded, candidate.fileOf)] as const; // prettier-ignore
+  const classes = classify(sides);
+  const rows = new Rows(sides);
+  const comparison = new Comparison(sides, tablesOf(running.config.policy, candidate.loaded.config.policy));
+  const changes = new Map<string, boolean>();
+  for (const [key, requests] of classes) {
+    onProgress(changes.size, classes.size);
+    const found = await comparison.compare(key, requests);
+    rows.add(requests, found);
+    if (comparison.decided > most) break;
+    changes.set(key, found.length > 0);
   }
-  if (changed.size < classes.size)
-    incomplete.push(`${classes.size - changed.size} of ${classes.size} kinds of requests were not compared: too many roles, scopes and routes`); // prettier-ignore
-  const pairs = [...classes.values()].reduce((sum, each) => sum + each.pairs.length, 0);
-  return {
-    diff: {
-      newly_allowed: rows.of('newly_allowed'),
-      newly_refused: rows.of('newly_refused'),
-      incomplete,
-      examined: {
-        route_pairs: pairs,
-        roles: compared.names.roles.length,
-        scopes: compared.names.scopes.length,
-        judgements: decided,
-      },
+  const { decided, names } = comparison;
+  const left = classes.size - changes.size;
+  const diff = {
+    newly_allowed: rows.of('newly_allowed'),
+    newly_refused: rows.of('newly_refused'),
+    incomplete: left === 0 ? [] : [`${left} of ${classes.size} kinds of requests were not compared: too many roles, scopes and routes`], // prettier-ignore
+    examined: {
+      route_pairs: [...classes.values()].reduce((sum, { pairs }) => sum + pairs.size, 0),
+      roles: names.roles.length,
+      scopes: names.scopes.length,
+      judgements: decided,
     },
-    changes: (key) => changed.get(key),
+  };
+  return { sides, hosts: [...hostsOf(sides).keys()], diff, changes };
+}
+
+type PolicySettings = LoadedConfig['config']['policy'];
+
+interface Tables {
+  readonly names: Names;
+  readonly differing: { readonly roles: ReadonlySet<string>; readonly scopes: ReadonlySet<string> };
+  readonly limitsDiffer: boolean;
+}
+
+function tablesOf(a: PolicySettings, b: PolicySettings): Tables {
+  const namesOf = (table: 'roles' | 'scopes') => [...new Set([a, b].flatMap((policy) => Object.keys(policy[table])))]; // prettier-ignore
+  const differing = (table: 'roles' | 'scopes') =>
+    new Set(namesOf(table).filter((name) => differ(a[table][name], b[table][name])));
+  return {
+    names: { roles: namesOf('roles'), scopes: namesOf('scopes') },
+    differing: { roles: differing('roles'), scopes: differing('scopes') },
+    limitsDiffer: differ(a.service_limited, b.service_limited),
   };
 }
 
-/** Compares the decisions of both gates on one class of requests, for every sender. */
-class ClassComparison {
-  readonly found = new Map<string, Finding>();
-  finished = false;
-  readonly #compared: Compared;
-  readonly #class: RequestClass;
-  /** Senders affected by an unconditional request, who are not listed again with conditions. */
-  readonly #plain = new Set<string>();
-  #decided = 0;
+class Comparison {
+  decided = 0;
+  readonly names: Names;
+  readonly #sides: readonly [Side, Side];
+  readonly #tables: Tables;
 
-  constructor(compared: Compared, requests: RequestClass) {
-    this.#compared = compared;
-    this.#class = requests;
+  constructor(sides: readonly [Side, Side], tables: Tables) {
+    this.names = tables.names;
+    this.#sides = sides;
+    this.#tables = tables;
   }
 
-  /** @param most maximum number of decisions @returns the number of decisions made */
-  async run(most: number): Promise<number> {
-    const { head, matches } = this.#class;
+  async compare(key: string, { head, matches }: RequestClass): Promise<Finding[]> {
+    const found = new Map<string, Finding>();
     const pairs = matches.some((match) => typeof match !== 'string' && match.route.endpoint?.id != null);
+    const [first, second] = key.split('\n');
+    const isAffected = first === second ? this.#isAffected : () => true;
     for (const variant of variantsOf(head, matches)) {
-      const everybody = await this.#compareDecisions(variant, NO_CREDENTIAL);
-      if (everybody || ignoresCredentials(matches)) continue;
-      const { customerId } = variant;
-      for (const known of sampleSenders(this.#compared.names, this.#named(variant.head), { customerId, pairs })) {
-        if (this.#decided >= most) return this.#decided;
-        await this.#compareDecisions(variant, known);
-      }
+      const isAlike = await this.#decide(variant, matches, NO_CREDENTIAL, found);
+      if (isAlike || ignoresCredentials(matches)) continue;
+      const settings = { customerId: variant.customerId, pairs, isAffected };
+      for (const sender of sampleSenders(this.names, servicesOf(variant, matches), settings))
+        await this.#decide(variant, matches, sender, found);
     }
-    this.finished = true;
-    return this.#decided;
-  } // prettier-ignore
-
-  #named(head: RequestHead) {
-    const [a, b] = this.#class.matches.map((match) => (typeof match === 'string' ? null : namedService(head, match)));
-    return [a, b] as const;
-  } // prettier-ignore
-
-  /** Decides a request on both sides. @returns whether the decision changes for everybody alike */
-  async #compareDecisions(variant: Variant, known: SampleSender): Promise<boolean> {
-    this.#decided += 1;
-    const { sides } = this.#compared;
-    const context = { ...variant, sender: known.sender };
-    const first = sides[0].evaluate(variant.head, context);
-    const a = first instanceof Promise ? await first : first;
-    const second = sides[1].evaluate(variant.head, context);
-    const b = second instanceof Promise ? await second : second;
-    if ((a.refusal === undefined) === (b.refusal === undefined)) return false;
-    return this.#note([a, b], variant, known);
+    return [...found.values()];
   }
 
-  #note(verdicts: readonly [Verdict, Verdict], variant: Variant, known: SampleSender): boolean {
-    const { conditions } = variant;
-    const { sides } = this.#compared;
-    const { matches } = this.#class;
-    const now = { side: sides[0], match: matches[0], verdict: verdicts[0] };
-    const then = { side: sides[1], match: matches[1], verdict: verdicts[1] };
-    const rules = decidingRules([now, then], known.sender, this.#named(variant.head));
-    const change = verdicts[1].refusal === undefined ? 'newly_allowed' : 'newly_refused';
-    const isForAll = ignoresCredentials(matches) || (change === 'newly_allowed' && isOpen(matches[1]));
-    const everybody = known.role === null && isForAll;
+  /** Whether the policies treat a sender differently where both routes are alike. */
+  readonly #isAffected = (role: string, scopes: readonly string[]): boolean => {
+    const { differing, limitsDiffer } = this.#tables;
+    return limitsDiffer || differing.roles.has(role) || scopes.some((scope) => differing.scopes.has(scope));
+  };
+
+  /** Notes a decision that changes. @returns whether it changes for everybody */
+  async #decide(
+    variant: Variant,
+    matches: Matches,
+    { sender, role, scope, limit }: SampleSender,
+    found: Map<string, Finding>,
+  ): Promise<boolean> {
+    this.decided += 1;
+    const context = { ...variant, sender };
+    const first = this.#sides[0].evaluate(variant.head, context);
+    const a = first instanceof Promise ? await first : first;
+    const second = this.#sides[1].evaluate(variant.head, context);
+    const b = second instanceof Promise ? await second : second;
+    const change = changeOf([a, b]);
+    if (change === 'unchanged') return false;
+    const rules = rulesOf(this.#sides, matches, [a, b], variant, sender);
     const key = JSON.stringify([change, rules]);
-    const who = `${key} ${known.role} ${known.scope} ${known.limit}`;
-    if (conditions.length === 0) this.#plain.add(who);
-    else if (this.#plain.has(who)) return everybody;
-    let finding = this.found.get(key);
-    if (finding === undefined) this.found.set(key, (finding = { change, rules, everybody, senders: [] }));
+    const isSame = (each: Finding['senders'][number]) =>
+      each.role === role && each.scope === scope && each.limit === limit;
+    const isForAll = ignoresCredentials(matches) || (change === 'newly_allowed' && isOpen(matches[1]));
+    const everybody = role === null && isForAll;
+    // Who is affected in any case is not listed again with a condition.
+    if (variant.condition !== '' && found.get(key)?.senders.some(isSame) === true) return everybody;
+    const findingKey = `${key} ${variant.condition}`.trimEnd();
+    const finding = found.get(findingKey) ?? { change, rules, condition: variant.condition, everybody, senders: [] }; // prettier-ignore
+    found.set(findingKey, finding);
     finding.everybody ||= everybody;
-    finding.senders.push({ role: known.role, scope: known.scope, limit: known.limit, condition: conditions.join(', ') }); // prettier-ignore
+    finding.senders.push({ role, scope, limit });
     return everybody;
   }
 }
 
-const NO_CREDENTIAL: SampleSender = { sender: 'anonymous', role: null, scope: null, limit: 'none' };
-
-/**
- * Whether a class cannot differ.
- *
- * That is so when the gates check the same properties of both routes, and both policies allow every
- * role and scope the same actions that these need.
- */
-function isAlike({ sides, names }: Compared, key: string, { matches, head }: RequestClass): boolean {
-  const [a, b] = matches;
-  const [first, second] = key.split('\n');
-  if (first !== second || typeof a === 'string' || typeof b === 'string') return false;
-  const { foreignRecordAction = null, scopeAction = null } = a.route.endpoint ?? {};
-  const actions = [sides[0].actionOf(a.route, head.method), foreignRecordAction, scopeAction];
-  return actions.every((action) => action === null || sides[0].answers(action, names) === sides[1].answers(action, names)); // prettier-ignore
+export function changeOf([now, then]: readonly [Verdict, Verdict]): Change | 'unchanged' {
+  if ((now.refusal === undefined) === (then.refusal === undefined)) return 'unchanged';
+  return then.refusal === undefined ? 'newly_allowed' : 'newly_refused';
 }
 
-/** Whether a route lets everybody through, regardless of the credential. */
+export function rulesOf(
+  sides: readonly [Side, Side],
+  matches: Matches,
+  verdicts: readonly [Verdict, Verdict],
+  variant: Variant,
+  sender: SampleSender['sender'],
+): Finding['rules'] {
+  const now = { side: sides[0], match: matches[0], verdict: verdicts[0] };
+  const then = { side: sides[1], match: matches[1], verdict: verdicts[1] };
+  return decidingRules([now, then], sender, servicesOf(variant, matches));
+}
+
+function servicesOf({ head }: Variant, matches: Matches) {
+  return [namedService(head, matches[0]), namedService(head, matches[1])] as const;
+}
+
 function isOpen(match: Match | string): boolean {
   if (typeof match === 'string') return false;
   return match.route.auth === 'none' || match.route.endpoint?.credential === 'none';
 }
 
-/** Whether credentials make no difference on either side. */
-function ignoresCredentials(matches: readonly (Match | string)[]): boolean {
+function ignoresCredentials(matches: Matches): boolean {
   return matches.every((match) => typeof match === 'string' || match.route.auth !== 'required');
 }
 
-/** The two gates, and the differences between their decisions. */
-export interface ComparedPolicies extends Comparison {
-  readonly sides: readonly [Side, Side];
-  /** Sample hosts that stand for all. */
-  readonly hosts: readonly string[];
-}
-
-/** Compares the policy of the running configuration with that of a candidate. */
-export async function diffPolicies(
-  running: LoadedConfig,
-  candidate: Candidate,
-  onProgress?: (done: number, all: number) => void,
-  bounds?: Bounds,
-): Promise<ComparedPolicies> {
-  const sides = [
-    new Side(running, () => running.file),
-    new Side(candidate.loaded, candidate.fileOf),
-  ] as const;
-  const configs = [running.config, candidate.loaded.config];
-  const names = (table: 'roles' | 'scopes') => [...new Set(configs.flatMap(({ policy }) => Object.keys(policy[table])))]; // prettier-ignore
-  const compared = { sides, names: { roles: names('roles'), scopes: names('scopes') } };
-  return { sides, hosts: [...hostsOf(sides).keys()], ...(await compare(compared, onProgress, bounds)) };
+function differ(a: unknown, b: unknown): boolean {
+  return JSON.stringify(a) !== JSON.stringify(b);
 }

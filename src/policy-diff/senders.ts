@@ -5,21 +5,16 @@ export const OTHER = '(any other)';
 
 /** How a token is limited to services, as far as requests can distinguish it. */
 export type ServiceLimit =
-  /** Not limited. */
   | 'none'
   /** Limited to services, and the request names none. */
   | 'any'
   /** Limited to services that include the one in the request. */
   | 'named'
   | 'other'
-  /**
-   * The two sides read the service from different parts of the request, and only one of them finds
-   * a service of the token.
-   */
+  /** Each side reads the service from another place, and only one finds a service of the token. */
   | 'named_by_config'
   | 'named_by_against';
 
-/** A sender who stands for all those that both gates treat alike, and a description. */
 export interface SampleSender {
   readonly sender: Sender;
   /** null for no user in particular. */
@@ -29,54 +24,44 @@ export interface SampleSender {
   readonly limit: ServiceLimit;
 }
 
-/** Names of roles and scopes that either policy has. */
 export interface Names {
   readonly roles: readonly string[];
   readonly scopes: readonly string[];
 }
 
-/** Id of the synthetic user. */
+export type NamedServices = readonly [string | null | undefined, string | null | undefined];
+
+export const NO_CREDENTIAL: SampleSender = { sender: 'anonymous', role: null, scope: null, limit: 'none' };
+
 export const OWN_ID = 'somebody';
 
 /**
- * Yields every kind of subject, by role, scope and services.
- *
- * A token with several scopes may do what any one of them allows. So where a single action is
- * checked, its decision changes only if that of a token with one of its scopes changes. Where two
- * actions are checked (another user's record), pairs of scopes are enough.
- *
- * @param named the service that each side finds in the request
+ * A token with several scopes may do what any of them allows. So one scope is enough where a single
+ * action is checked, and two where there are two actions (another user's record).
  */
 export function* sampleSenders(
   { roles, scopes }: Names,
-  named: readonly [string | null | undefined, string | null | undefined],
-  { customerId, pairs }: { customerId: string; pairs: boolean },
+  named: NamedServices,
+  { customerId, pairs, isAffected }: { customerId: string; pairs: boolean; isAffected: (role: string, scopes: readonly string[]) => boolean },
 ): Generator<SampleSender> {
-  const limits = limitsOf(named);
+  const limits = Object.entries(limitsOf(named)) as [ServiceLimit, string[]][];
   const held = [...scopes, OTHER];
-  const lists = pairs ? held.flatMap((a, i) => held.slice(i).map((b) => (a === b ? [a] : [a, b]))) : held.map((name) => [name]); // prettier-ignore
+  const lists = held.flatMap((a, i) => (pairs ? held.slice(i).map((b) => (a === b ? [a] : [a, b])) : [[a]]));
   for (const role of [...roles, OTHER]) {
-    const user = syntheticUser(role, customerId);
-    yield { sender: syntheticSession(user), role, scope: null, limit: 'none' };
+    const user = syntheticUser(role, customerId, OWN_ID);
+    if (isAffected(role, [])) yield { sender: syntheticSession(user), role, scope: null, limit: 'none' };
     for (const list of lists)
-      for (const { limit, services } of limits)
-        yield { sender: syntheticToken(user, list, services), role, scope: list.join(' '), limit };
+      if (isAffected(role, list))
+        for (const [limit, services] of limits)
+          yield { sender: syntheticToken(user, list, services), role, scope: list.join(' '), limit };
   }
-}
+} // prettier-ignore
 
-function limitsOf([a, b]: readonly [string | null | undefined, string | null | undefined]) {
-  const limits: { limit: ServiceLimit; services: string[] }[] = [{ limit: 'none', services: [] }];
-  const [x, y] = [a ?? undefined, b ?? undefined];
+function limitsOf([a, b]: NamedServices): Partial<Record<ServiceLimit, string[]>> {
+  const [x, y] = [a ?? b ?? '', b ?? a ?? ''];
   // A service that no sample request names.
   const other = ['any-other-service'];
-  if (x === undefined && y === undefined) return [...limits, { limit: 'any' as const, services: other }];
-  limits.push({ limit: 'other', services: other });
-  if (x === undefined || y === undefined || x === y)
-    return [...limits, { limit: 'named' as const, services: [x ?? y ?? ''] }];
-  return [
-    ...limits,
-    { limit: 'named' as const, services: [x, y] },
-    { limit: 'named_by_config' as const, services: [x] },
-    { limit: 'named_by_against' as const, services: [y] },
-  ];
+  if (x === '') return { none: [], any: other };
+  const limits = { none: [], other, named: [x, y] };
+  return x === y ? limits : { ...limits, named_by_config: [x], named_by_against: [y] };
 }

@@ -6,12 +6,7 @@ import { includes, type Rules } from '../policy/patterns.js';
 type Side = Pick<LoadedConfig, 'config' | 'file'>;
 type Table = Readonly<Record<string, Rules>>;
 
-/**
- * Returns every key that differs between two configurations and that the comparison of decisions
- * does not cover.
- *
- * @param allowed keys that may differ, with everything below them
- */
+/** @param allowed keys that may differ, with everything below them */
 export function uncomparedKeys(running: Side, candidate: Side, allowed: readonly string[] = []): string[] {
   const [a, b] = [withoutFolder(running), withoutFolder(candidate)] as const;
   const keys = [
@@ -32,7 +27,6 @@ function withoutFolder({ config, file }: Side): Config {
   ) as Config;
 }
 
-/** Returns everything but the routes, without the keys by which the gate decides. */
 function uncomparedPart(whole: Config): object {
   const { routes: _routes, policy, default_route, ...config } = whole;
   const { action: _action, auth: _auth, ...defaultRoute } = default_route;
@@ -63,9 +57,6 @@ function isSame(a: unknown, b: unknown): boolean {
 }
 
 /**
- * Returns the keys of routes that differ in what happens to an allowed request, such as its
- * upstream.
- *
  * A route that only one side has matters too, unless all routes of both sides treat requests alike:
  * its requests have another route on the other side.
  */
@@ -99,8 +90,8 @@ function treatmentsOf({ routes, default_route: others, cors, on_unauthenticated 
 } // prettier-ignore
 
 /**
- * Returns the names of rows that include another row only in the candidate: a credential may rotate
- * a token only if its own permissions include that token's.
+ * A credential may rotate a token only if its own permissions include that token's, so a row that
+ * includes another one only in the candidate is listed.
  */
 function widened(a: Table, b: Table): string[] {
   const isIncluded = (table: Table, wide: string, narrow: string) =>

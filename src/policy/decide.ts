@@ -3,7 +3,6 @@ import type { Token } from '../domain/token.js';
 import type { Rules } from './patterns.js';
 import { type Lines, type Rule, RuleTable, positionOf } from './rules.js';
 
-/** The policy tables of a configuration. */
 export interface PolicyTables {
   readonly roles: Readonly<Record<string, Rules>>;
   readonly scopes: Readonly<Record<string, Rules>>;
@@ -11,21 +10,13 @@ export interface PolicyTables {
   readonly service_limited: Pick<Rules, 'deny'>;
 }
 
-/**
- * The checks of a policy, in order. A session is checked for its role only, an unlimited token not
- * for services.
- */
 type Check = 'scope' | 'service_limited' | 'service' | 'role';
 
-/** The result of a check. The policy's result is that of the check that decided. */
 export interface Decision {
   readonly allowed: boolean;
   /** The check that decided: the first that refused, or the last one, `role`. */
   readonly reason: Check;
-  /**
-   * The rule that decided. null when none did: no `deny` matches, or the token's own list of
-   * services decided.
-   */
+  /** null when no rule did: no `deny` matches, or the token's own list of services decided. */
   readonly rule: Rule | null;
   /** A sentence that tells the client why it was refused; empty when it is allowed. */
   readonly detail: string;
@@ -37,12 +28,6 @@ const READ_ONLY = 'Read only tokens are not allowed to access this endpoint';
 const NOT_LIMITED: Decision = { allowed: true, reason: 'service_limited', rule: null, detail: '' };
 const WITHIN_SERVICES: Decision = { allowed: true, reason: 'service', rule: null, detail: '' };
 
-/**
- * Decides whether a subject may perform an action on a service.
- *
- * Every table is evaluated once per action. So a decision takes a few map look-ups, and allocates
- * no object unless it refuses.
- */
 export class Policy {
   /** The value of `X-Auth-Scope` for a session: the scopes that allow everything, or all scopes. */
   readonly sessionScope: string;
@@ -51,7 +36,6 @@ export class Policy {
   readonly #limited: RuleTable<Decision>;
   readonly #noScope: Rule;
 
-  /** @param lines lines of the tables in the file; without them every rule counts as built in */
   constructor(tables: PolicyTables, lines: Lines = {}) {
     this.#roles = new RuleTable(tables.roles, ['policy', 'roles'], lines, roleDecision);
     this.#scopes = new RuleTable(tables.scopes, ['policy', 'scopes'], lines, scopeDecision);
@@ -76,8 +60,7 @@ export class Policy {
   }
 
   /**
-   * Whether the scopes and services of a token allow everything that those of another one allow.
-   * Returns false when uncertain.
+   * Whether a token allows everything that another one allows, by scopes and services. False when uncertain.
    */
   tokenIncludes(wide: Token, narrow: Token): boolean {
     const isWithin = (scope: string) => wide.scopes.some((each) => this.#scopes.rowIncludes(each, scope));
@@ -86,12 +69,7 @@ export class Policy {
     return narrow.services.length > 0 && narrow.services.every((id) => wide.services.includes(id));
   }
 
-  /**
-   * Decides whether a subject may perform an action, and by which rule.
-   *
-   * @param service the service of the request; null on a route that has none, undefined when the
-   *   route has one and the request does not name it
-   */
+  /** @param service null on a route that has none, undefined when the request does not name it */
   decide(subject: Subject, action: string, service: string | null | undefined): Decision {
     if (subject.credential !== 'session') {
       const scope = this.#byScope(subject, action);
@@ -106,18 +84,12 @@ export class Policy {
     return this.#roles.evaluate(subject.user.role, action);
   }
 
-  /**
-   * Decides by the scopes of a credential alone, for an action that every role may perform. Returns
-   * null for a session, which has every scope.
-   */
+  /** Decides by scopes alone, for an action of every role; null for a session, which has every scope. */
   decideByScope(subject: Subject, action: string): Decision | null {
     return subject.credential === 'session' ? null : this.#byScope(subject, action);
   }
 
-  /**
-   * Returns the result of every check that applies to the subject, in order, even after the one
-   * that decided.
-   */
+  /** Returns the result of every check that applies, in order, even after the one that decided. */
   explainChecks(subject: Subject, action: string, service: string | null | undefined): Decision[] {
     const role = this.#roles.evaluate(subject.user.role, action);
     if (subject.credential === 'session') return [role];
@@ -178,7 +150,6 @@ function scopeDetail(scopes: readonly string[], action: string): string {
   return readOnly ? READ_ONLY : `The scope ${scopes.join(' ')} is not allowed to perform ${action}`;
 }
 
-/** Returns why a service-limited token may not perform an action, regardless of its scope. */
 export function limitedDetail(action: string): string {
   return `A token limited to services is not allowed to perform ${action}`;
 }

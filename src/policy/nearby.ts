@@ -1,6 +1,5 @@
 import type { Route } from './route.js';
 
-/** A route that a request did not match, and why. */
 export interface NearMiss {
   readonly route: Route;
   readonly why: string;
@@ -8,13 +7,7 @@ export interface NearMiss {
 
 const MAX = 4;
 
-/**
- * Returns routes that a request nearly matched: those whose path matches too, and those that one
- * segment prevents.
- *
- * @param matched the route of the request
- * @param path the path as the router matched it
- */
+/** Returns routes whose path matches too, and those that one segment prevents. */
 export function nearMisses(
   routes: readonly Route[],
   matched: Route,
@@ -25,8 +18,7 @@ export function nearMisses(
   const fitting: NearMiss[] = [];
   const close: NearMiss[] = [];
   for (const route of routes) {
-    // Routes that only keep the paths of built-in endpoints from being forwarded mean nothing to an
-    // operator.
+    // Routes that only keep built-in endpoints from being forwarded mean nothing to an operator.
     if (route === matched || route.position === null) continue;
     const difference = compare(route, segments);
     if (difference === 'none') fitting.push({ route, why: whyNotMatched(route, method) });
@@ -41,9 +33,6 @@ function whyNotMatched(route: Route, method: string): string {
     : `it accepts only ${route.methods.join(', ')}`;
 }
 
-/**
- * Returns `none` when the path matches, a sentence when one segment prevents that, otherwise `far`.
- */
 function compare(route: Route, segments: readonly string[]): string {
   const pattern = route.path.slice(1).split('/');
   if (route.wildcard) pattern.pop();

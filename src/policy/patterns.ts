@@ -1,14 +1,10 @@
-/** Patterns over actions, as a role or a scope lists them. */
 export interface Rules {
   readonly allow?: readonly string[] | undefined;
   readonly deny?: readonly string[] | undefined;
 }
 
 /**
- * Whether a pattern covers an action `resource:verb`.
- *
- * `*` covers everything; a `*` in place of the resource or the verb covers any; any other pattern
- * is the action itself.
+ * Whether a pattern covers an action `resource:verb`; a `*` stands for everything, any resource or any verb.
  */
 export function covers(pattern: string, action: string): boolean {
   if (pattern === '*' || pattern === action) return true;
@@ -28,9 +24,7 @@ function split(text: string): [string, string] {
   return [text.slice(0, colon), text.slice(colon + 1)];
 }
 
-/**
- * Whether everything that `narrow` allows is also allowed by `wide`. Returns false when uncertain.
- */
+/** Whether `wide` allows everything that `narrow` allows. False when uncertain. */
 export function includes(wide: Rules, narrow: Rules): boolean {
   const { allow = [], deny = [] } = narrow;
   const isAllowed = (pattern: string) => wide.allow?.some((each) => contains(each, pattern)) === true;
@@ -39,7 +33,6 @@ export function includes(wide: Rules, narrow: Rules): boolean {
   return allow.every(isAllowed) && (wide.deny ?? []).every(isHarmless);
 }
 
-/** Whether a pattern covers every action that another one covers. */
 function contains(wide: string, narrow: string): boolean {
   return covers(wide, narrow === '*' ? '*:*' : narrow);
 }

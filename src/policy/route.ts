@@ -1,72 +1,41 @@
-import { type Cors, corsOf, type CorsSettings } from '../domain/cors.js';
+import type { z } from 'zod';
+import type { routeSchema } from '../config/schema/policy.js';
+import { type Cors, corsOf } from '../domain/cors.js';
 import type { ConfigPosition } from './rules.js';
 
+type ConfiguredRoute = z.output<typeof routeSchema>;
+
 /** A route as the configuration or an endpoint declares it. */
-export interface RouteDefinition {
-  /** The host that it is for: a name, or `*.` and a name for every host below it; absent: any. */
-  readonly host?: string | undefined;
+export interface RouteDefinition extends Readonly<Partial<Omit<ConfiguredRoute, Declared>>> {
   readonly path: string;
-  /** Absent: every method. */
   readonly methods?: readonly string[] | undefined;
-  /**
-   * `resource:verb`, or a resource to which the method adds the verb; null or absent: no action is
-   * checked.
-   */
   readonly action?: string | null | undefined;
-  /** Where a request names its service: a path parameter, `header:NAME` or `query:NAME`. */
   readonly service?: string | null | undefined;
-  readonly auth?: 'required' | 'none' | 'deny' | undefined;
-  /** Path parameter with a user's id; the request is refused while that user has active tokens. */
-  readonly refuse_if_active_tokens?: string | null | undefined;
-  readonly upstream?: string | null | undefined;
-  /** Prefix of fixed segments that is stripped from the path before forwarding. */
-  readonly strip_prefix?: string | null | undefined;
-  /** Milliseconds, and bytes of a request body; absent: those of the upstream, and no limit. */
-  readonly response_timeout?: number | undefined;
-  readonly idle_timeout?: number | undefined;
-  readonly max_body?: number | undefined;
-  /** Whether GET and HEAD may have a body. */
-  readonly body_on_read?: 'refuse' | 'allow' | undefined;
-  /** Whether browsers may fetch service worker scripts; absent: they may not. */
-  readonly service_worker?: 'allow' | 'refuse' | undefined;
-  /**
-   * Which pages of other origins may read responses; absent, null and false: Latchkey takes no part
-   * in CORS.
-   */
-  readonly cors?: CorsSettings | false | null | undefined;
-  /**
-   * Whether browsers without a session are redirected to the web page, or to a provider; absent and
-   * `json`: they get a 401 like everyone else.
-   */
-  readonly on_unauthenticated?: 'json' | 'login' | { readonly login: string } | undefined;
+  readonly cors?: ConfiguredRoute['cors'] | null;
   readonly endpoint?: EndpointRule | undefined;
-  /** Position in the configuration, shown when a decision is explained. */
   readonly position?: ConfigPosition | undefined;
 }
 
-/** Where a request names its service. */
+type Declared = 'path' | 'methods' | 'action' | 'service' | 'cors';
+
 type ServiceSource =
   | { readonly from: 'path'; readonly segment: number }
   | { readonly from: 'header' | 'query'; readonly name: string };
 
 /** Limits of forwarded requests that a route sets itself. */
 export interface RouteLimits {
-  /** Name of the route in messages: `routes.3`. */
   readonly owner: string;
   /** Milliseconds; undefined: those of the upstream. */
   readonly responseTimeout: number | undefined;
   readonly idleTimeout: number | undefined;
-  /** Bytes of a request body; undefined: no limit. */
   readonly maxBody: number | undefined;
 }
 
 export interface Route {
-  /** In lower case; null: any. */
   readonly host: string | null;
   readonly path: string;
   /** What log, metrics and `explain` call it: its path, after its host if it has one. */
   readonly name: string;
-  /** null: every method. */
   readonly methods: readonly string[] | null;
   readonly readAction: string | null;
   readonly writeAction: string | null;
@@ -76,14 +45,10 @@ export interface Route {
   readonly upstream: string | null;
   /** Number of leading path segments that are stripped before forwarding. */
   readonly strippedSegments: number;
-  /** These segments, for `X-Forwarded-Prefix`; empty for none. */
   readonly strippedPrefix: string;
-  /** null: the route sets none. */
   readonly limits: RouteLimits | null;
-  /** Whether GET and HEAD may have a body. */
   readonly allowsBodyOnRead: boolean;
   readonly allowsServiceWorker: boolean;
-  /** null: Latchkey takes no part in CORS here. */
   readonly cors: Cors | null;
   /** Where browsers without a session are redirected, below the web page's path; null: nowhere. */
   readonly loginPath: string | null;
@@ -158,29 +123,16 @@ function parameterIndex(path: string, name: string): number {
 /** A built-in endpoint, as far as it concerns the policy. */
 export interface EndpointRule {
   readonly name: string;
-  /**
-   * The credential that it accepts. Endpoints that check a password in the body accept `none`, or
-   * an `optional` credential, which must be valid if it is sent.
-   */
+  /** `none` and `optional`: the body has a password; an optional credential must be valid if sent. */
   readonly credential: 'none' | 'optional' | 'token' | 'session' | 'session_or_token';
-  /**
-   * Whether it accepts a JWT from another issuer, of which the store has no record. With `none`:
-   * whether it ignores one.
-   */
+  /** Whether it accepts a JWT of another issuer; with `none`, whether it ignores one. */
   readonly acceptsJwt: boolean;
-  /**
-   * What the path's `:id` names, whose owner is then checked; null without an id, or when the
-   * endpoint searches only the user's own records.
-   */
+  /** What the path's `:id` names, whose owner is checked; null: only the user's own records. */
   readonly id: 'customer' | 'token' | null;
   /** The action that records of others require, in addition to the endpoint's own. */
   readonly foreignRecordAction: string | null;
-  /**
-   * An action that a token's scopes must allow, while every role may perform it; null when the
-   * route's own action is all that counts.
-   */
+  /** An action that a token's scopes must allow and every role may perform; null: only the route's own. */
   readonly scopeAction: string | null;
-  /** Status of a success; null when the body decides it. */
   readonly success: 200 | 204 | null;
   /** Whether it changes something even with a read method; the audit log must then be writable. */
   readonly writes: boolean;

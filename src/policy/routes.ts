@@ -3,7 +3,6 @@ import { decodeAscii, type Readings, segmentAt, withoutSegments } from '../domai
 import { compileRoute, type Route, type RouteDefinition } from './route.js';
 import { Words } from './words.js';
 
-/** The route of a request, and the path that contains its parameters. */
 export interface Match {
   readonly route: Route;
   readonly path: string;
@@ -14,10 +13,7 @@ interface Methods {
   any: Route | undefined;
 }
 
-/**
- * How a reader matches patterns. A picky one has parameters without a brace (aiohttp) and a `*` that
- * does not begin with a slash (Flask).
- */
+/** A picky reader has parameters without a brace (aiohttp), and no `*` that begins with a slash (Flask). */
 type Matching = 'exact' | 'any_case' | 'picky';
 
 interface Node {
@@ -33,17 +29,13 @@ const OTHER_CASE =
   'the path leads to another rule if the upstream ignores case; write it in the case of that route';
 
 /**
- * Finds the route of a request: the one with the most specific path that takes the method.
- *
- * A route that takes GET also takes HEAD ({@link withImpliedHead}). Segment by segment, a fixed
- * segment has precedence over a parameter, and a parameter over `*`.
+ * Finds the route of a request: the one with the most specific path that takes the method. Segment by
+ * segment, a fixed one has precedence over a parameter, and a parameter over `*`.
  */
 export class Router {
   readonly #builtIn = newNode();
   readonly #root = newNode();
-  /**
-   * The same routes, as seen by readers that confuse look-alike characters (`util/lookalikes`).
-   */
+  /** The same routes, as seen by readers that confuse look-alike characters (`util/lookalikes`). */
   readonly #lenient = newNode();
   readonly #fallback: Route;
   readonly #routes: Route[] = [];
@@ -51,10 +43,9 @@ export class Router {
   readonly #beneath: Router | null;
 
   /**
-   * @param fallback the rules for a path that no route matches, which are those of a route `/*`
-   * @param builtIn routes of the built-in endpoints; no other route can take a path and method from them
-   * @param beneath router of a less specific host: its routes, without built-in endpoints, match where
-   *   none of these does
+   * @param fallback the rules for a path that no route matches
+   * @param builtIn no other route can take a path and method from these
+   * @param beneath the router of a less specific host, whose routes match where none of these does
    */
   constructor(
     routes: readonly RouteDefinition[],
@@ -72,12 +63,7 @@ export class Router {
     this.#words = new Words([this.#builtIn, ...this.#roots].flatMap(wordsOf));
   }
 
-  /**
-   * Finds the route, or returns in a sentence why the path is refused: upstreams could read it in
-   * two ways.
-   *
-   * @param readings the readings of the path; null when there is only one
-   */
+  /** Finds the route, or returns in a sentence why upstreams could read the path in two ways. */
   find(method: string, path: string, readings: Readings | null): Match | string {
     if (readings === null) {
       const match = { route: this.#routeOf(method, path), path };
@@ -115,11 +101,7 @@ export class Router {
     return isOtherInAnyCase ? OTHER_CASE : match;
   }
 
-  /**
-   * Whether a reader that ignores case, as Express and ASP.NET do, finds another rule.
-   *
-   * Where routes differ only by case, the upstream distinguishes them: the exact one counts.
-   */
+  /** Whether a reader that ignores case (Express, ASP.NET) finds another rule than the exact one. */
   #isOtherInAnyCase(method: string, path: string, match: Match, isLenient: boolean): boolean {
     if (!this.#words.mayHaveOtherCase(path)) return false;
     // The upstream gets nothing from below the built-in endpoints, which distinguish case.
@@ -129,16 +111,11 @@ export class Router {
     return !isNamed(route, this.#fallback) && find(this.#builtIn, method, path, 1, 'any_case') !== undefined;
   }
 
-  /**
-   * Whether a route matches a path, so that `default_route` does not apply.
-   *
-   * @param path as the router matches it
-   */
+  /** Whether a route matches a path as the router does, so that `default_route` does not apply. */
   names(method: string, path: string): boolean {
     return this.#routeOf(method, path) !== this.#fallback;
   }
 
-  /** Whether a built-in endpoint has this path. */
   serves(method: string, path: string): boolean {
     return find(this.#builtIn, method, path, 1) !== undefined;
   }
@@ -179,11 +156,7 @@ export class Router {
   }
 }
 
-/**
- * Inserts a route below a node, where no other one has its path and method.
- *
- * @param read converts a fixed segment to the form in which it is matched
- */
+/** @param read converts a fixed segment to the form in which it is matched */
 function insert(root: Node, route: Route, read: (segment: string) => string): void {
   const segments = route.path.slice(1).split('/');
   let node = root;
@@ -194,9 +167,7 @@ function insert(root: Node, route: Route, read: (segment: string) => string): vo
   else for (const method of route.methods) if (!methods.named.has(method)) methods.named.set(method, route);
 }
 
-/**
- * @param matching in any case, fixed segments that are spelled exactly like the path have precedence
- */
+/** @param matching in any case, fixed segments that are spelled exactly like the path have precedence */
 function find(
   node: Node,
   method: string,
@@ -254,7 +225,6 @@ function childOf(node: Node, segment: string, read: (segment: string) => string)
   return child;
 }
 
-/** Returns the fixed segments below a node. */
 function wordsOf({ statics, parameter }: Node): string[] {
   const below = parameter === undefined ? [] : wordsOf(parameter);
   return [...statics].flatMap(([word, child]) => [word, ...wordsOf(child)]).concat(below);
@@ -271,10 +241,7 @@ function hint(literal: string, reading: string): string {
   return decodeAscii(reading) === literal ? '; escape only characters that need it, in upper case' : '';
 }
 
-/**
- * Whether some reader would take the beginning of a path, as `domain/path` decodes it, for `//` and
- * so for a host.
- */
+/** Whether some reader would take the beginning of a decoded path for `//`, and so for a host. */
 function isHostLike(path: string): boolean {
   return /^\/(?:\/|;|%2F)/.test(path);
 }
@@ -320,12 +287,8 @@ interface Declared {
   readonly methods?: readonly string[] | undefined;
 }
 
-/**
- * Returns routes with their effective methods.
- *
- * `GET` implies `HEAD` (RFC 9110 9.3.2), unless a route for the same path names `HEAD` itself.
- */
-export function withImpliedHead<T extends Declared>(routes: readonly T[]): T[] {
+/** `GET` implies `HEAD` (RFC 9110 9.3.2), unless a route of the same path names it. */
+function withImpliedHead<T extends Declared>(routes: readonly T[]): T[] {
   const named = new Set(routes.filter(({ methods }) => methods?.includes('HEAD')).map(pathKey));
   return routes.map((route) => {
     const { methods } = route;
@@ -338,10 +301,8 @@ export function withImpliedHead<T extends Declared>(routes: readonly T[]): T[] {
 }
 
 /**
- * Returns a key that is equal for paths of one host that the router treats alike: it ignores escapes
- * and parameter names.
- *
- * Parameters and `*` get a second slash, because an escaped `:` or `*` is a fixed segment.
+ * Returns a key that is equal for paths of one host that the router treats alike: it ignores escapes and
+ * parameter names. Parameters and `*` get a second slash, because an escaped `:` or `*` is a fixed segment.
  */
 export function pathKey({
   path,

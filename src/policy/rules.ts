@@ -3,20 +3,13 @@ import { allows as covered, covers, includes, type Rules } from './patterns.js';
 /** The line of each part of the configuration file, by its keys from the root, joined by dots. */
 export type Lines = Readonly<Record<string, number>>;
 
-/** The position of a rule in the configuration. */
 export interface ConfigPosition {
-  /** Its keys from the root, joined by dots: `policy.roles.engineer.deny.0`. */
   readonly path: string;
-  /** Its line in the file, from 1; null for a built-in default. */
   readonly line: number | null;
 }
 
-/** The rule that decided a check. */
 export interface Rule {
-  /**
-   * `allow` and `deny`: a pattern that matched; `no_allow`: no pattern matched; `unknown`: no table
-   * has the name.
-   */
+  /** `no_allow`: no pattern matched; `unknown`: no table has the name. */
   readonly effect: 'allow' | 'deny' | 'no_allow' | 'unknown';
   readonly pattern: string | null;
   readonly position: ConfigPosition;
@@ -29,10 +22,6 @@ export class RuleTable<T> {
   readonly #lines: Lines;
   readonly #createResult: (allowed: boolean, rule: Rule, name: string, action: string) => T;
 
-  /**
-   * @param path position of the table in the configuration
-   * @param answer creates the result for a name and an action, which is cached
-   */
   constructor(
     table: Readonly<Record<string, Rules>>,
     path: readonly string[],
@@ -45,7 +34,6 @@ export class RuleTable<T> {
     this.#createResult = answer;
   }
 
-  /** Whether any row allows the action. */
   someAllows(action: string): boolean {
     return [...this.#rows.values()].some(({ rules }) => covered(rules, action));
   }
@@ -57,10 +45,7 @@ export class RuleTable<T> {
     return narrowRow === undefined || (wideRow !== undefined && includes(wideRow.rules, narrowRow.rules));
   }
 
-  /**
-   * Returns the result for a name and an action. Actions come from the configuration, so the cache
-   * stays small.
-   */
+  /** Actions come from the configuration, so the cache stays small. */
   evaluate(name: string, action: string): T {
     const row = this.#rows.get(name);
     if (row === undefined) return this.#createResult(false, this.#rule('unknown', null, []), name, action);
@@ -85,7 +70,6 @@ export class RuleTable<T> {
   }
 }
 
-/** Returns the position of a part of the configuration. */
 export function positionOf(path: readonly (string | number)[], lines: Lines): ConfigPosition {
   const key = path.join('.');
   return { path: key, line: (Object.hasOwn(lines, key) ? lines[key] : undefined) ?? null };

@@ -2,21 +2,18 @@ import type { Readings } from '../domain/path.js';
 import type { Route } from './route.js';
 import type { Match, Router } from './routes.js';
 
-/** The web page on a host of its own, and the routes of that host. */
 export interface PageSite {
   /** As browsers send it: in lower case, with a port only if it is not the scheme's default. */
   readonly host: string;
   readonly router: Router;
 }
 
-/** The routes of one host, or of all hosts below one. */
 export interface HostSite {
   /** A name, or `*.` and a name; in lower case. */
   readonly host: string;
   readonly router: Router;
 }
 
-/** What the route of a request depends on. */
 export interface Addressed {
   readonly client: { readonly host: string };
   readonly method: string;
@@ -26,34 +23,28 @@ export interface Addressed {
 
 const NO_HOST = 'the request names no host, and the routes depend on it';
 
-/**
- * The routes of each host.
- *
- * Everything on one host is one origin to a browser. So a page with a host of its own shares it
- * with no route of an upstream, and no other host has the page.
- */
+/** The routes of each host. A page with a host of its own shares this origin with no upstream. */
 export class Sites {
   readonly #others: Router;
   readonly #named = new Map<string, Router>();
-  /** Suffixes with their dot, longest first. */
   readonly #below: readonly (readonly [suffix: string, router: Router])[];
   readonly #page: PageSite | null;
   readonly #pagePath: string | null;
+  /** Origins that count as this server's own, besides those of the requested host. */
+  readonly ownOrigins: ReadonlySet<string>;
 
-  /**
-   * @param others for every host that is not named
-   * @param page null when the page has no host of its own, or is disabled
-   * @param pagePath the path of the page; null when it is disabled
-   */
+  /** @param pagePath null when the page is disabled */
   constructor(
     others: Router,
     page: PageSite | null,
     pagePath: string | null = null,
     named: readonly HostSite[] = [],
+    ownOrigins: readonly string[] = [],
   ) {
     this.#others = others;
     this.#page = page;
     this.#pagePath = pagePath;
+    this.ownOrigins = new Set(ownOrigins);
     const below: (readonly [string, Router])[] = [];
     for (const { host, router } of named) {
       if (host.startsWith('*')) below.push([host.slice(1), router]);
@@ -68,12 +59,10 @@ export class Sites {
     return router === null ? NO_HOST : router.find(asMethod, path, readings);
   }
 
-  /** Every route that a request for a host may match, except the fallback. */
   routesOf(host: string): readonly Route[] {
     return this.#routerOf(host)?.routes ?? [];
   }
 
-  /** Every route except the fallback. */
   get routes(): readonly Route[] {
     const routers = [this.#others, ...this.#named.values(), ...this.#below.map(([, router]) => router)];
     return [...new Set(routers.flatMap((router) => router.routes))];
@@ -91,10 +80,7 @@ export class Sites {
     return path !== null && this.#routerOf(host)?.serves('GET', path) === true ? path : null;
   }
 
-  /**
-   * Returns where to redirect a browser that requested `/` in vain: to the web page, unless a route
-   * names `/`.
-   */
+  /** Where to redirect a browser that requested `/` in vain: to the page, unless a route names `/`. */
   homeOf(host: string): string | null {
     const isNamed = this.#page === null && this.#routerOf(host)?.names('GET', '/') === true;
     return isNamed ? null : this.pageOf(host);

@@ -18,12 +18,7 @@ export class Words {
     this.#hasEscapes = words.some((word) => word.includes('%'));
   }
 
-  /**
-   * Whether a segment of a path may be one of these words in another case.
-   *
-   * Unless a word has capital letters, only a segment with one may be. Most of those are ids, and
-   * few words are as long.
-   */
+  /** Whether a segment may be one of these words in another case. */
   mayHaveOtherCase(path: string): boolean {
     let mayDiffer = this.#hasCapitals;
     let from = 1;

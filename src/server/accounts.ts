@@ -54,7 +54,6 @@ export function openAccounts(
     sessions,
     tokens,
     logins,
-    /** Flushes last-seen data. */
     close: async () => {
       await lastSeen
         .close()

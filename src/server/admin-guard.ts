@@ -7,17 +7,12 @@ const HOST = /^(\[[0-9A-Fa-f:.]+\]|[^:[\]]+)(?::\d{1,5})?$/;
 /** Suffixes that public DNS never has (RFC 6761, RFC 9476), including those of Kubernetes. */
 const PRIVATE = /\.(?:localhost|internal|svc|svc\.cluster\.local)$/;
 
-/** Returns why a request to the admin port is refused; undefined when it is allowed. */
 type AdminGuard = (req: IncomingMessage) => string | undefined;
 
 /**
- * Creates the guard of the admin port, which requires no credential.
- *
- * It refuses requests, reads included, that a browser sends on behalf of a page from elsewhere.
- * Such a page can point its own name at this port (DNS rebinding). The port then has the page's
- * origin, and only `Host` reveals it. So only names that nobody can register are accepted:
- * addresses, names without a dot, and names in private domains.
- *
+ * Refuses what a browser sends on behalf of a page from elsewhere, reads included: a page can point its own
+ * name at this port (DNS rebinding), and only `Host` reveals it. So only names are accepted that nobody can
+ * register: addresses, names without a dot, and names in private domains.
  * @param hosts further accepted names: `admin.host` and `admin.hosts`
  */
 export function createAdminGuard(hosts: readonly string[]): AdminGuard {

@@ -3,12 +3,11 @@ import type { Config } from '../config/schema/config.js';
 import type { Log } from '../observe/log.js';
 import { jsonBody } from '../http/json.js';
 import { listen } from '../listeners/server.js';
-import { newRequestId } from '../pipeline/request-id.js';
+import { newRequestId } from '../pipeline/record.js';
 import { createAdminGuard } from './admin-guard.js';
 import type { Restarted } from './processes/serving.js';
 import type { Reloaded } from './reload/reload.js';
 
-/** Checks whether requests are served. Each named check yields an error message, or null. */
 type ReadyCheck = () => Promise<{
   readonly ready: boolean;
   readonly checks: Readonly<Record<string, string | null>>;
@@ -16,23 +15,18 @@ type ReadyCheck = () => Promise<{
   readonly warnings: Readonly<Record<string, string>>;
 }>;
 
-/** The data sources and tasks behind the admin port. */
 export interface AdminViews {
   readonly metrics: () => Promise<{ type: string; text: string }>;
   readonly ready: ReadyCheck;
   readonly reload: () => Promise<Reloaded>;
   readonly restartWorkers: () => Promise<Restarted>;
-  /** Returns queued and dead webhooks. */
   readonly webhooks: () => Promise<unknown>;
   /** Sends dead letters again; undefined when the endpoint is unknown. */
   readonly resendWebhooks: (endpoint: string | undefined, ids: readonly string[] | null) => Promise<unknown>;
-  /** Returns the current configuration, without its secrets. */
   readonly config: () => unknown;
-  /** Returns the decisions that the shadow policy would change. */
   readonly shadow: () => Promise<unknown>;
 }
 
-/** How long a client may take, in milliseconds. */
 interface Patience {
   /** To send a request. */
   readonly send: number;
@@ -44,10 +38,7 @@ const PATIENCE: Patience = { send: 5_000, read: 10_000 };
 /** Node's default is so long that a slow client would get 35 seconds. */
 const CHECK_MS = 1_000;
 
-/**
- * Starts the admin port: metrics, health, readiness and reload. It is separate from the public
- * port.
- */
+/** Starts the admin port: metrics, health, readiness and reload. */
 export async function startAdmin(
   settings: Config['admin'],
   views: AdminViews,
@@ -127,7 +118,6 @@ function hasBody({ headers }: IncomingMessage): boolean {
   return headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0;
 }
 
-/** The tasks that the admin port performs on POST. */
 const TASKS = new Map<string, (res: ServerResponse, views: AdminViews, query: URLSearchParams) => Promise<void>>([
   ['/-/reload', async (res, views) => sendReloaded(res, await views.reload())],
   ['/-/restart-workers', async (res, views) => sendRestarted(res, await views.restartWorkers())],
@@ -135,7 +125,6 @@ const TASKS = new Map<string, (res: ServerResponse, views: AdminViews, query: UR
 ]); // prettier-ignore
 const TASK_PATHS = [...TASKS.keys()].join(', ').replace(/, ([^,]*)$/, ' and $1');
 
-/** Sends dead letters again: those selected by `endpoint` and `id`, or all. */
 async function resendWebhooks(res: ServerResponse, views: AdminViews, query: URLSearchParams): Promise<void> {
   const ids = query.getAll('id');
   const resent = await views.resendWebhooks(query.get('endpoint') ?? undefined, ids.length > 0 ? ids : null);
@@ -190,7 +179,6 @@ function sendJson(res: ServerResponse, status: number, value: unknown): void {
     .end(jsonBody(value));
 }
 
-/** Rendered metrics. */
 export interface MetricsPage {
   readonly type: string;
   readonly body: Buffer;
@@ -198,10 +186,7 @@ export interface MetricsPage {
 
 const FRESH_MS = 1_000;
 
-/**
- * Renders the metrics at most once a second, and never concurrently, however many clients ask. All
- * clients share the same bytes, so that slow readers do not hold copies.
- */
+/** Renders at most once a second, however many clients ask, and shares the bytes among them. */
 export function metricsPage(
   render: () => Promise<{ readonly type: string; readonly text: string }>,
 ): () => Promise<MetricsPage> {

@@ -4,9 +4,8 @@ import type { InterfaceSettings } from '../endpoints/openapi/document.js';
 import { type Content, jsonBody } from '../http/json.js';
 import { readVersion } from '../observe/version.js';
 
-/** Returns the settings of the OpenAPI document for a configuration. */
 export function interfaceSettings(
-  config: Pick<Config, 'interface' | 'identity' | 'login'>,
+  config: Pick<Config, 'listen' | 'interface' | 'identity' | 'login'>,
 ): InterfaceSettings {
   const names = vendorNames(config.interface);
   return {
@@ -19,9 +18,7 @@ export function interfaceSettings(
   };
 }
 
-/**
- * Creates a function that builds a configuration's OpenAPI document on first use, and only once.
- */
+/** The document is built on first use, and only once. */
 export function createInterfaceDocument(config: Config): () => Promise<Content> {
   let made: Promise<Content> | undefined;
   return () => (made ??= makeDocument(interfaceSettings(config)));

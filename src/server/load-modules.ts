@@ -1,11 +1,8 @@
 import type { Config } from '../config/schema/config.js';
 
 /**
- * Loads what requests may need later, for the features that a configuration uses.
- *
- * If a module's first load fails, as it does without free file descriptors, Node.js repeats the
- * error until the process ends. Files may also be replaced by an upgrade while the server runs.
- *
+ * Loads what requests may need later. Node.js repeats the error of a failed first load until the process
+ * ends, and files may be replaced by an upgrade meanwhile.
  * @param serves whether this process serves requests; if not, it may still send webhooks
  */
 export async function loadModules(

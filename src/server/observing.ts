@@ -1,11 +1,13 @@
 import type { Config } from '../config/schema/config.js';
 import type { Log } from '../observe/log.js';
-import { droppedSpans } from '../observe/metrics.js';
+import { droppedSpans, jwtKeyFetches, jwtVerifications } from '../observe/metrics.js';
 import { observeStoreOperation } from '../observe/metrics/store.js';
-import { currentTrace, openTracing, type Tracing } from '../observe/tracing.js';
+import { type Tracing, currentTrace, openTracing } from '../observe/tracing.js';
 import type { OnOperation } from '../store/measured.js';
+import { createLogThrottle } from '../util/time.js';
+import type { JwtEvents } from '../accounts/jwt/issuers.js';
+import { printable } from '../util/text.js';
 
-/** Starts exporting spans if the configuration enables it; otherwise the SDK is not loaded. */
 export async function startTracing({ tracing }: Config, log: Log): Promise<Tracing | undefined> {
   if (tracing === null) return undefined;
   return openTracing(tracing, {
@@ -27,3 +29,24 @@ export function storeObserver(tracing: Tracing | undefined): OnOperation {
 
 const measure: OnOperation = (operation, startedAt, failed) =>
   observeStoreOperation(operation, (performance.now() - startedAt) / 1000, failed);
+
+/** Counts JWT events, and logs when fetching keys starts failing or recovers. */
+export function createJwtEvents(log: Log): JwtEvents {
+  const throttle = createLogThrottle(60_000);
+  const failing = new Set<string>();
+  return {
+    verified: (issuer, outcome) => jwtVerifications.inc({ issuer, outcome }),
+    fetched: (issuer, error) => {
+      jwtKeyFetches.inc({ issuer, outcome: error === undefined ? 'succeeded' : 'failed' });
+      if (error === undefined) {
+        if (failing.delete(issuer)) log.info({ issuer }, 'issuer keys reachable again');
+        return;
+      }
+      failing.add(issuer);
+      const reason = printable(error instanceof Error ? error.message : 'unknown');
+      const suppressed = throttle(`${issuer} ${reason}`);
+      if (suppressed !== undefined)
+        log.warn({ issuer, reason, suppressed }, 'issuer keys unreachable; known keys stay in use');
+    },
+  };
+}

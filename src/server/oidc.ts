@@ -13,7 +13,6 @@ import { printable } from '../util/text.js';
 import { reasonOf } from './online-checks.js';
 import type { OpenedStore } from './stores/open-store.js';
 
-/** Opens logins at the OpenID Connect providers of a configuration; null when it has none. */
 export function openOidc(
   { login, identity, interface: { ui }, directory, tokens }: Config,
   { store, sealer }: Pick<OpenedStore, 'store' | 'sealer'>,
@@ -42,9 +41,7 @@ export function openOidc(
   };
 }
 
-/**
- * Creates the listener that counts provider logins, and logs failures that the person cannot fix.
- */
+/** Counts provider logins, and logs failures that the person cannot fix. */
 function createOidcEvents(log: Log): OidcEvents {
   const throttle = createLogThrottle(60_000);
   const failing = new Set<string>();

@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { connect, type LookupFunction, type Socket } from 'node:net';
+import { connect, type Socket } from 'node:net';
 import { createKeySource } from '../accounts/jwt/key-source.js';
 import type { ProviderSettings } from '../accounts/oidc/settings.js';
 import { addressesOf } from '../config/derived.js';
@@ -9,26 +9,21 @@ import { upstreamUrl } from '../domain/upstream-url.js';
 import { hostOf, portOf } from '../util/addresses.js';
 import { connectUnix } from '../upstream/connect.js';
 import { endpointOf } from '../webhooks/endpoint.js';
-import { pinnedLookup, systemResolve } from '../net/pinned-lookup.js';
+import { fetchLimited } from '../net/fetch-limited.js';
+import { systemResolve } from '../net/pinned-lookup.js';
 import { RefreshedValue } from '../net/refreshed-value.js';
 import { printable } from '../util/text.js';
 
-/** A check of something that a configuration needs from the network. */
 interface OnlineCheck {
-  /** Its position in the configuration. */
   readonly name: string;
-  /** @throws Error that says what is wrong */
   readonly run: () => Promise<void>;
 }
 
-const CONNECT_TIMEOUT_MS = 5_000;
+const TIMEOUT_MS = 5_000;
 
 class NotConnected extends Error {}
 
-/**
- * Returns the network checks of a configuration besides the store: upstreams, JWT issuers, identity
- * providers, webhooks.
- */
+/** The network checks of a configuration besides the store. */
 export function onlineChecks({ upstreams, jwt_issuers: issuers, login, webhooks }: Config): OnlineCheck[] {
   return [
     ...Object.entries(upstreams).flatMap(([name, upstream]) =>
@@ -49,16 +44,16 @@ export function onlineChecks({ upstreams, jwt_issuers: issuers, login, webhooks 
     })),
     ...webhooks.map(endpointOf).map(({ id, url, allowPrivate }) => ({
       name: `webhooks ${id}`,
-      run: async () => connectTo(new URL(url), pinnedLookup(systemResolve, allowPrivate)),
+      run: async () => {
+        const addresses = { resolve: systemResolve, allowPrivate };
+        // Not the URL itself: some endpoints act on a GET, too.
+        await fetchLimited(new URL('/', url).href, { timeout: TIMEOUT_MS, maxBody: 0, addresses });
+      },
     })),
   ];
 }
 
-/**
- * Checks that a provider's configuration and keys can be fetched and used.
- *
- * @throws Error that says why not
- */
+/** @throws Error that says why a provider's configuration and keys cannot be fetched and used */
 async function checkProvider(settings: ProviderSettings): Promise<void> {
   const { discoverProvider } = await import('../accounts/oidc/client.js');
   const { jwks_uri: url = '' } = (await discoverProvider(settings)).serverMetadata();
@@ -69,22 +64,14 @@ function needKeys(keys: readonly unknown[]): void {
   if (keys.length === 0) throw new Error('no public key is published');
 }
 
-/**
- * Connects without sending a request, because an upstream may respond to an unexpected one in any
- * way.
- */
-async function connectTo(url: URL, lookup?: LookupFunction): Promise<void> {
-  const host = hostOf(url);
-  const socket = connect({
-    host,
-    port: portOf(url),
-    ...(lookup === undefined ? {} : { lookup }),
-  });
+/** Sends no request, because an upstream may respond to an unexpected one in any way. */
+async function connectTo(url: URL): Promise<void> {
+  const socket = connect({ host: hostOf(url), port: portOf(url) });
   try {
-    await once(socket, 'connect', { signal: AbortSignal.timeout(CONNECT_TIMEOUT_MS) });
+    await once(socket, 'connect', { signal: AbortSignal.timeout(TIMEOUT_MS) });
   } catch (error) {
     const isLate = error instanceof Error && error.name === 'AbortError';
-    const reason = isLate ? `no connection within ${CONNECT_TIMEOUT_MS} ms` : describeSystemError(error);
+    const reason = isLate ? `no connection within ${TIMEOUT_MS} ms` : describeSystemError(error);
     throw new NotConnected(reason, { cause: error });
   } finally {
     socket.destroy();
@@ -92,12 +79,11 @@ async function connectTo(url: URL, lookup?: LookupFunction): Promise<void> {
 }
 
 async function connectToSocket(path: string): Promise<void> {
-  const opened = await new Promise<Socket | Error>((done) => connectUnix(path, CONNECT_TIMEOUT_MS, done));
+  const opened = await new Promise<Socket | Error>((done) => connectUnix(path, TIMEOUT_MS, done));
   if (opened instanceof Error) throw opened;
   opened.destroy();
 }
 
-/** Describes an error with its causes. */
 export function reasonOf(error: unknown): string {
   const reasons: string[] = [];
   for (let each = error; each instanceof Error && reasons.length < 4; each = each.cause) {
@@ -111,12 +97,7 @@ export function reasonOf(error: unknown): string {
 
 const CHECKED = { after: 30_000, retry: 30_000 };
 
-/**
- * Reports identity providers that do not respond.
- *
- * Providers are checked in the background when warnings are requested. Callers get the latest known
- * result and never wait.
- */
+/** Reports identity providers that do not respond. Callers get the latest known result and never wait. */
 export class ProviderWatch {
   readonly #checks = new Map<string, RefreshedValue<string>>();
 
@@ -138,7 +119,6 @@ export class ProviderWatch {
   }
 }
 
-/** Returns what is wrong with a provider; empty if nothing is. */
 async function faultOf(provider: ProviderSettings): Promise<string> {
   return checkProvider(provider).then(
     () => '',

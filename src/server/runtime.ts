@@ -7,7 +7,7 @@ import { TokenRotations } from '../accounts/token-rotations.js';
 import { WriteLimit } from '../accounts/write-limit.js';
 import type { LoadedConfig } from '../config/load.js';
 import { logSettings } from '../config/mask.js';
-import { corsSettings } from '../config/cors-checks.js';
+import { corsSettings } from '../config/header-checks.js';
 import { compilePolicy } from '../config/policy.js';
 import {
   challengeSettings,
@@ -41,6 +41,7 @@ import type { Tracing } from '../observe/tracing.js';
 import { createForward } from '../upstream/forward-handler.js';
 import { createRequestHeaders, type RequestHeaderSettings } from '../upstream/request-headers.js';
 import { createUpgrade } from '../upstream/upgrade.js';
+import { Upstreams } from '../upstream/upstreams.js';
 import { createForwardAuthHeaders } from '../upstream/forward-auth-headers.js';
 import { AccessLog } from '../pipeline/access-log.js';
 import { Auditor, policyVersion } from '../pipeline/auditor.js';
@@ -51,46 +52,33 @@ import type { Recheck } from '../pipeline/streams.js';
 import { openAccounts } from './accounts.js';
 import { createInterfaceDocument } from './interface-document.js';
 import { openKeyRing } from './stores/signing-keys.js';
-import { createJwtEvents } from './jwt-events.js';
+import { createJwtEvents } from './observing.js';
 import { openOidc } from './oidc.js';
 import { openShadow } from './shadow.js';
 import type { OpenedStore } from './stores/open-store.js';
 import { createFaultLog } from '../pipeline/faults.js';
-import { addressStates, openUpstreams, upstreamNamed } from './upstreams.js';
 
-/** Everything that serves requests under one configuration, in one process. */
 export interface Runtime {
   readonly services: Services;
   isTrustedProxy(peer: PeerSocket): boolean;
-  /** Re-authorizes an open stream. */
   readonly recheck: Recheck;
-  /** The recheck interval, milliseconds (`proxy.stream_recheck`). */
   readonly streamRecheck: number;
-  /** Number of requests being forwarded. */
   pending(): number;
   addresses(): readonly AddressState[];
-  /**
-   * Called when another runtime takes over: requests in flight continue, and health checks stop.
-   */
+  /** Requests in flight continue, and health checks stop. */
   retire(): void;
-  /** Current load of each upstream. */
   loads(): readonly UpstreamLoad[];
   /** Flushes last-seen data. On failure it is kept and the error is thrown. */
   flush(): Promise<void>;
-  /**
-   * Flushes last-seen data and closes the upstream connections. The store remains open; whoever
-   * opened it closes it.
-   */
+  /** Flushes last-seen data and closes the upstream connections, but not the store. */
   close(): Promise<void>;
 }
 
 /**
- * Builds the services of a configuration. Nothing else does.
- *
- * @param fleet returns what this process knows about the fleet
+ * Builds the services of a configuration.
  * @param readPage reads the files of the web page, which only exist after a build
  * @param keySets those of the previous configuration in this process, if any
- * @param differences of the configuration's shadow policy
+ * @param isReady whether this process serves requests
  */
 export function createRuntime(
   loaded: LoadedConfig,
@@ -101,6 +89,7 @@ export function createRuntime(
   readPage = readPageFiles,
   keySets = new KeySets(),
   differences: ShadowDifferences | null = null,
+  isReady: () => Promise<boolean> = async () => true,
 ): Runtime {
   const { config, lines } = loaded;
   const { store, audit } = opened;
@@ -125,7 +114,8 @@ export function createRuntime(
   const reserved = reservedIdentity(config);
   const { writes_per_hour: perHour } = config.rate_limit;
   const { warn_before: warnBefore } = config.tokens;
-  const upstreams = openUpstreams(config, log);
+  const upstreams = new Upstreams(config.upstreams, log);
+  const standardUpstream = defaultUpstream(config);
 
   const issuers =
     config.jwt_issuers.length === 0
@@ -210,6 +200,7 @@ export function createRuntime(
         rotation: config.tokens.rotation,
         idleTimeout: config.sessions.idle_timeout,
       },
+      isReady,
       interfaceDocument: createInterfaceDocument(config),
     }),
     homeOf: (host) => sites.homeOf(host),
@@ -222,8 +213,7 @@ export function createRuntime(
       credentialNames: credentials,
       ownCookies: [...credentialCookies, ...otherCookies],
     }),
-    upstreamOf: (name) => upstreamNamed(upstreams, name),
-    defaultUpstream: defaultUpstream(config),
+    upstreamOf: (name) => upstreams.named(name ?? standardUpstream),
     identify: createIdentify(
       config.identity.headers,
       policy.sessionScope,
@@ -257,7 +247,7 @@ export function createRuntime(
     recheck: (head, now) => mapMaybe(recheckGate.evaluate(head, now), (verdict) => verdict.refusal),
     streamRecheck: config.proxy.stream_recheck,
     pending: () => upstreams.pending(),
-    addresses: () => addressStates(upstreams),
+    addresses: () => upstreams.addressStates(),
     retire: () => upstreams.stopChecks(),
     loads: () => upstreams.loads(),
     flush: async () => lastSeen.flush(),

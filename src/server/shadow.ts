@@ -13,16 +13,12 @@ import {
 import { Shadow } from '../pipeline/shadow.js';
 import type { FaultLog } from '../pipeline/faults.js';
 
-/** The policy of a configuration and its shadow policy, as digests of their rules. */
 interface Compared {
   readonly policy: string;
   readonly shadow: string;
 }
 
-/**
- * Creates the shadow policy of a configuration; null without one, or where its rules equal the
- * policy's.
- */
+/** Null without a shadow policy, or where its rules equal the policy's. */
 export function openShadow(
   loaded: LoadedConfig,
   parts: GateServices,
@@ -35,12 +31,7 @@ export function openShadow(
   return new Shadow(new ShadowGate(parts, rules), differences, logFault);
 }
 
-/**
- * Returns the difference counts for a configuration; null without a shadow policy, or where its
- * rules equal the policy's.
- *
- * @param before the previous counts, which continue while both policies stay the same
- */
+/** @param before the previous counts, which continue while both policies stay the same */
 export function shadowDifferencesOf(
   loaded: LoadedConfig,
   before: ShadowDifferences | null,
@@ -51,7 +42,6 @@ export function shadowDifferencesOf(
   return before?.version === version ? before : new ShadowDifferences(version);
 }
 
-/** Returns the response of `GET /-/shadow`. */
 export function shadowReport(loaded: LoadedConfig, counts: readonly ShadowDifferenceCounts[]) {
   const compared = comparedBy(loaded);
   if (compared === null) return { policy_shadow: null };
@@ -64,7 +54,6 @@ export function shadowReport(loaded: LoadedConfig, counts: readonly ShadowDiffer
   };
 }
 
-/** Merges the differences of processes that run the same configuration. */
 export function sumDifferences(
   loaded: LoadedConfig,
   counts: readonly ShadowDifferenceCounts[],

@@ -14,12 +14,8 @@ import { type SenderEvents, WebhookSender, type Deliver } from '../webhooks/send
 import type { OpenedStore } from './stores/open-store.js';
 import { printable } from '../util/text.js';
 
-/** Interval at which the state of endpoints is read from the store. */
 const STATUS_MS = 5_000;
-/**
- * Time for attempts in flight when the process stops. The next sender repeats those without a
- * response.
- */
+/** Time for attempts in flight when the process stops; the next sender repeats those without a response. */
 const STOP_MS = 3_000;
 
 /** Loaded before the server listens (`load-modules.ts`), if there are webhooks. */
@@ -35,7 +31,6 @@ export class Webhooks {
   #running: { readonly sender: WebhookSender; readonly timer: NodeJS.Timeout } | undefined;
   #seen = new Map<string, EndpointStatus>();
 
-  /** @param config returns the current configuration */
   constructor(
     opened: Pick<OpenedStore, 'store' | 'audit'>,
     config: () => Pick<Config, 'webhooks'>,
@@ -66,7 +61,6 @@ export class Webhooks {
     sender.start();
   }
 
-  /** Returns the queued events and the dead letters. */
   async report() {
     const ids = this.#endpoints.map(({ id }) => id);
     return {
@@ -76,8 +70,6 @@ export class Webhooks {
   }
 
   /**
-   * Queues dead letters again.
-   *
    * @param endpoint undefined for all
    * @param ids null for all
    * @returns the resent events per endpoint; undefined when the endpoint is unknown
@@ -126,9 +118,6 @@ export class Webhooks {
   }
 }
 
-/**
- * Creates the listener that counts attempts, and logs an endpoint's failures at most once a minute.
- */
 function createSenderEvents(log: Log): SenderEvents {
   const throttle = createLogThrottle(60_000);
   const failing = new Set<string>();

@@ -4,20 +4,15 @@ import { isExpired, type Token } from '../domain/token.js';
 import type { VerifiedOwner } from '../domain/user.js';
 import { RETENTION_MS, type Revocations } from './revocations.js';
 
-/** Maximum number of tokens, and of sessions, to remember; the oldest are evicted. */
 const MAX_CREATED = 10_000;
 
-/** A token or session that was created, with its owner as verified at that time. */
 export type Creation =
   | { readonly kind: 'token'; readonly record: Token; readonly owner: VerifiedOwner }
   | { readonly kind: 'session'; readonly record: Session; readonly owner: VerifiedOwner };
 
 /**
- * Tokens and sessions that this process created in the last hour and the store acknowledged. They
- * can be written again to a store that lost them.
- *
- * Sessions never change, and a token that this process changes is replaced here. A token that
- * another process changed is left out: rewritten as it was created, it would lose its restrictions.
+ * What this process created in the last hour, to be written again to a store that lost it.
+ * A token that another process changed is left out: as created, it would lose its restrictions.
  */
 export class Creations {
   readonly #revocations: Revocations;
@@ -41,7 +36,6 @@ export class Creations {
     if (known?.kind === 'token') this.note({ ...known, record });
   }
 
-  /** Returns the creations that have not ended: tokens, then sessions, each oldest first. */
   current(now: EpochMs): Creation[] {
     const oldest = performance.now() - RETENTION_MS;
     for (const all of [this.#tokens, this.#sessions])
@@ -52,7 +46,6 @@ export class Creations {
     );
   }
 
-  /** Drops creations that are lost for good. */
   forget(lost: readonly Creation[]): void {
     for (const creation of lost) this.#of(creation).delete(creation.record.digest);
   }

@@ -2,27 +2,20 @@ import { performance } from 'node:perf_hooks';
 import type { Subject } from '../domain/credential.js';
 
 /**
- * Credentials that ended or changed, by key: `token:ID`, `digest:DIGEST` of a token,
- * `session:DIGEST`, `user:ID`, or `legacy_keys` for whether any exist. `ended`: it ended for good.
- * `changed`: it may no longer be valid.
+ * By `token:ID`, `digest:DIGEST`, `session:DIGEST`, `user:ID`, or `legacy_keys` for whether any exist.
+ * `ended`: for good. `changed`: it may no longer be valid.
  */
 export type Ended = ReadonlyMap<string, 'ended' | 'changed'>;
 
-/** Receives credentials that ended or changed in the store, whichever process changed them. */
 export interface EndingsListener {
-  /**
-   * Called when something ended or changed; null means that anything may have.
-   */
+  /** null: anything may have ended or changed. */
   readonly ended: (what: Ended | null) => void;
   /** Called after everything that ended before a question was reported. */
   readonly asked: (question: string) => void;
-  /** Called when a networked store announces changes again. */
   readonly resumed: () => void;
 }
 
-/**
- * Notifies the listeners of a process, in order, of credentials that end or change in its store.
- */
+/** Notifies the listeners of a process, in order, of what ends or changes in its store. */
 export class Endings implements EndingsListener {
   readonly #listeners: Partial<EndingsListener>[] = [];
   readonly #recent = new RecentEnds();
@@ -31,22 +24,14 @@ export class Endings implements EndingsListener {
     this.#listeners.push(listener);
   }
 
-  /**
-   * @param concernsVerdicts whether it also concerns requests that were judged before it, but are
-   * not in progress yet ({@link Endings.hasEndedSince})
-   */
+  /** @param concernsVerdicts whether it also concerns requests that were judged but have not begun */
   ended(what: Ended | null, concernsVerdicts = true): void {
     if (what?.size === 0) return;
     if (what !== null && concernsVerdicts) this.#recent.note(what, performance.now());
     for (const listener of this.#listeners) listener.ended?.(what);
   }
 
-  /**
-   * Whether anything that the subject depends on has ended or changed since a time, so that a
-   * verdict of that time may be wrong.
-   *
-   * @param time `performance.now()` before the verdict
-   */
+  /** Whether a verdict of that time (`performance.now()`) may be wrong by now. */
   hasEndedSince(subject: Subject | null, time: number): boolean {
     return this.#recent.hasEndedSince(subject, time);
   }
@@ -89,7 +74,6 @@ export class RecentEnds {
   }
 }
 
-/** The keys under which an end is reported that affects a subject. */
 export function keysOf(subject: Subject): string[] {
   const user = `user:${subject.user.id}`;
   if (subject.credential === 'session') return [`session:${subject.session.digest}`, user];

@@ -5,11 +5,9 @@ export class StoreUnusable extends Error {
   readonly code = 'STORE_UNUSABLE';
 }
 
-/** The message of {@link StoreUnusable} for a store with an unfinished restore or copy. */
 export const UNFINISHED_RESTORE =
   'the store is incomplete, because a restore or copy into it was interrupted; run "latchkey store restore" or "latchkey store copy" again';
 
-/** The store cannot answer now. */
 export class StoreUnavailable extends Unavailable {
   constructor(
     message: string,
@@ -21,10 +19,7 @@ export class StoreUnavailable extends Unavailable {
   }
 }
 
-/**
- * A change was sent, but it could not be confirmed in time whether it was made. It may or may not
- * have been applied, and the response to the caller says so.
- */
+/** It could not be confirmed in time whether a change was made; the response says so. */
 export class OutcomeUnknown extends StoreUnavailable {
   constructor(reason: string, options?: ErrorOptions) {
     super(`the change is not confirmed; it may have been applied (${reason})`, options, 'outcome_unknown');
@@ -38,7 +33,6 @@ export class RecordUnreadable extends StoreUnavailable {}
 /** A record was written by a newer Latchkey. It is neither treated as missing nor as damaged. */
 export class RecordNewer extends StoreUnavailable {}
 
-/** Returns what was read; undefined if the record is damaged. @throws any other error */
 export function unlessDamaged<T>(read: () => T): T | undefined {
   try {
     return read();

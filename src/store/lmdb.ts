@@ -7,11 +7,8 @@ import { LmdbKv } from './lmdb/kv.js';
 import type { Store } from './store.js';
 
 /**
- * Opens the embedded store in a folder. Several processes may open the same folder.
- *
- * @param minFree bytes that must be free on its disk for a write (`store.min_free`)
- * @param endings passed by a serving process; notified of credentials
- * that any process ends or changes
+ * Opens the embedded store in a folder, which several processes may share.
+ * @param endings passed by a serving process; told of what any process ends or changes
  */
 export function openLmdbStore(path: string, minFree = 0, endings?: Endings): Store {
   const env = openEnvironment(path);

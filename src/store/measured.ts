@@ -2,12 +2,9 @@ import { performance } from 'node:perf_hooks';
 import type { MaybePromise } from '../util/async.js';
 import type { Store } from './store.js';
 
-/** Kinds of store operations. Few kinds keep the number of metrics small. */
 type Operation = 'find_token' | 'find_session' | 'read' | 'write' | 'record_uses';
 
 /**
- * Called when an operation has completed or failed.
- *
  * @param startedAt `performance.now()`
  * @param isAsync whether it returned a promise: it left this thread or was a write
  */
@@ -18,7 +15,6 @@ export type OnOperation = (
   isAsync: boolean,
 ) => void;
 
-/** The kind of each operation; null for operations that are not measured. */
 const KINDS: { readonly [P in keyof Store]: Readonly<Record<keyof Store[P], Operation | null>> } = {
   tokens: {
     find: 'find_token',
@@ -107,7 +103,6 @@ const KINDS: { readonly [P in keyof Store]: Readonly<Record<keyof Store[P], Oper
 type Method = (...args: readonly unknown[]) => MaybePromise<unknown>;
 type Part = Readonly<Record<string, Method>>;
 
-/** Wraps a store so that its operations are timed. Results are passed through unchanged. */
 export function measured(inner: Store, onOperation: OnOperation): Store {
   const parts = Object.entries(KINDS).map(([name, kinds]) => [
     name,

@@ -1,4 +1,3 @@
-/** Splits a list into parts of at most `size` items. */
 export function partsOf<T>(items: readonly T[], size: number): T[][] {
   const parts: T[][] = [];
   for (let start = 0; start < items.length; start += size) parts.push(items.slice(start, start + size));

@@ -11,7 +11,6 @@ import type { AttemptCount } from './login-throttle-store.js';
 /** The record version that this Latchkey writes, and the newest that it reads. */
 export const RECORD_VERSION = 1;
 
-/** A stored record: a domain value and its record version. */
 export type Stored<T> = T & { readonly v: number };
 
 /** Tags a value with the record version. Undefined members are omitted, as they are when read back. */
@@ -21,7 +20,6 @@ export function encode<T extends object>(value: T): Stored<T> {
   return stored as Stored<T>;
 }
 
-/** Returns whether a field of a stored record has a value of its type. */
 type Check = (value: unknown) => boolean;
 
 /** The check of each field, so that no new one goes unchecked. */
@@ -54,7 +52,6 @@ export function listOf(isValid: Check): Check {
   return (value) => Array.isArray(value) && value.every(isValid);
 }
 
-/** Returns the check of a field that is itself an object. */
 export function objectOf<T>(fields: Fields<T>): Check {
   const members = Object.entries<Check>(fields);
   return (value) =>
@@ -64,15 +61,10 @@ export function objectOf<T>(fields: Fields<T>): Check {
     members.every(([name, isValid]) => isValid((value as Record<string, unknown>)[name]));
 }
 
-/** Decodes a stored record. @throws RecordUnreadable or RecordNewer */
+/** @throws RecordUnreadable, RecordNewer */
 type Decoder<T> = (stored: unknown) => T;
 
-/**
- * Returns the decoder of a kind of record.
- *
- * A value of another type must not reach its fields: a text as the expiry would never be reached,
- * and a text as the services would contain each of its parts.
- */
+/** A value of another type must not reach its fields: a text as the expiry would never be reached. */
 export function decoder<T extends object>(kind: string, fields: Fields<T>): Decoder<T> {
   const members = Object.entries<Check>(fields) as unknown as readonly (readonly [keyof T, Check])[];
   return (stored) => {
@@ -151,7 +143,6 @@ const USE = { at: isTime, ip: isText, userAgent: orNull(isText) } satisfies Fiel
 export const useOf = decoder<TokenUse>('use', USE);
 export const sessionUseOf = decoder<SessionUse>('session use', { ...USE, idleEndsAt: isTime });
 
-/** Whether each member of an object is text. */
 const areTexts: Check = (value) => objectOf({})(value) && Object.values(value as object).every(isText);
 
 export const sessionOf = decoder<Session>('session', {
@@ -174,7 +165,6 @@ export const sessionOf = decoder<Session>('session', {
   ),
 });
 
-/** Decodes a sudo grant, which expires at a time. */
 export const sudoOf = decoder<{ readonly until: EpochMs }>('sudo', { until: isTime });
 
 export const attemptsOf = decoder<AttemptCount>('login failure', {
@@ -196,7 +186,6 @@ export const signingKeysOf = decoder<SigningKeys>('signing key', {
   ),
 });
 
-/** Creates the error for a damaged record. */
 function damaged(kind: string): RecordUnreadable {
   return new RecordUnreadable(`a ${kind} record is damaged`);
 }

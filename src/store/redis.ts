@@ -6,10 +6,8 @@ import { initializeStore } from './redis/maintenance.js';
 import type { RedisSettings } from './redis/settings.js';
 import type { Store } from './store.js';
 
-/** A store that several sidecars share, with its client. */
 export interface RedisStore extends Store {
   readonly client: RedisClient;
-  /** What queues its webhook events. */
   readonly events: Events;
 }
 
@@ -20,12 +18,7 @@ export async function openRedisStore(settings: RedisSettings): Promise<RedisStor
   return redisStore(client);
 }
 
-/**
- * Creates the store on top of a client.
- *
- * Each change is one script, which Redis runs atomically. Whether it survives a crash of Redis
- * depends on its persistence (`appendonly`); see `docs/storage.md`.
- */
+/** Whether a change survives a crash of Redis depends on `appendonly`; see `docs/storage.md`. */
 export function redisStore(client: RedisClient): RedisStore {
   const events = new Events();
   const store = coreStore(RedisKv.of(client), events);

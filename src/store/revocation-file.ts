@@ -9,20 +9,14 @@ import { RETENTION_MS, type RevocationLog } from './revocations.js';
 const FILE_MS = RETENTION_MS / 4;
 const NAME = /^revocations-[\w-]+\.txt$/;
 
-/**
- * Revocations in files of a folder, one per line, each with its time and name. Each
- * process writes its own files and reads those of all processes. After a restart, it knows
- * what any process of this machine knew.
- */
+/** Revocations in files of a folder, a line each. Each process writes its own and reads all at start. */
 export class RevocationFiles implements RevocationLog {
   readonly #folder: string;
   readonly #onFailure: (error: unknown) => void;
   #file = '';
   #since = -Infinity;
-  /** Whether the file may end in a part of a line. */
   #isCut = false;
 
-  /** @throws Error when the folder can't be made or written */
   constructor(folder: string, onFailure: (error: unknown) => void) {
     this.#folder = folder;
     this.#onFailure = onFailure;
@@ -66,7 +60,7 @@ export class RevocationFiles implements RevocationLog {
   } // prettier-ignore
 }
 
-/** Parses the lines of a file; a truncated last line is ignored. */
+/** A truncated last line is ignored. */
 function entriesOf(text: string): [name: string, at: number][] {
   return text
     .slice(0, text.lastIndexOf('\n') + 1)

@@ -1,15 +1,10 @@
 import type { Token } from '../domain/token.js';
 import type { User } from '../domain/user.js';
 
-/** How long revocations are remembered, in milliseconds. */
 export const RETENTION_MS = 3_600_000;
-/**
- * Maximum number of remembered revocations; the oldest are evicted. All of
- * them are sent to a new master.
- */
+/** The oldest are evicted. All of them are sent to a new master. */
 const MAX_RETAINED = 20_000;
 
-/** Persists revocations, so that they survive a restart of this process. */
 export interface RevocationLog {
   /** Returns the persisted revocations, oldest first, each with its `Date.now()`. */
   load(): readonly (readonly [name: string, at: number])[];
@@ -37,7 +32,6 @@ export class Revocations {
   readonly #times = new Map<string, number>();
   readonly #locks = new Map<string, number>();
   readonly #operatorLocks = new Map<string, number>();
-  /** Expiry of rotated tokens by id. */
   readonly #ends = new Map<string, number>();
   readonly #suspensions = new Map<string, number>();
   readonly #changes = new Map<string, number>();
@@ -50,7 +44,6 @@ export class Revocations {
     this.#prune(now);
   }
 
-  /** Records revocations. */
   note(names: readonly string[]): void {
     const now = performance.now();
     const fresh = names.filter((name) => this.#add(name, now));
@@ -68,26 +61,20 @@ export class Revocations {
     return this.#times.has(`session:${digest}`);
   }
 
-  /** Returns the user, locked if the record predates the user's lock or deletion. */
   correctedUser(user: User): User {
     if (user.updatedAt < (this.#operatorLocks.get(user.id) ?? 0))
       return { ...user, locked: true, lockedBy: 'operator' };
     return user.updatedAt < (this.#locks.get(user.id) ?? 0) ? { ...user, locked: true } : user;
   }
 
-  /**
-   * Returns the token with known rotations and suspensions applied; its record may predate them.
-   */
   corrected(token: Token): Token {
     return this.#suspended(this.#ended(token));
   }
 
-  /** Whether a token's record predates a known change of the token. */
   isSuperseded({ id, updatedAt }: { readonly id: string; readonly updatedAt: number }): boolean {
     return updatedAt < Math.max(this.#changes.get(id) ?? 0, this.#suspensions.get(id) ?? 0);
   }
 
-  /** Returns all names, oldest first. */
   names(): string[] {
     this.#prune(performance.now());
     return [...this.#times.keys()];
@@ -124,7 +111,6 @@ export class Revocations {
     return { ...token, restrictions: { ...token.restrictions, suspended: true } };
   }
 
-  /** Parses a name of three parts, `KIND:AT:ID`; undefined for other names. */
   #timed(name: string): Timed | undefined {
     const [kind = '', at, id] = name.split(':', 3);
     const all = {
@@ -147,7 +133,6 @@ interface Timed {
   readonly wins: (a: number, b: number) => number;
 }
 
-/** Returns the name that announces a change of a token. @param token its new record */
 export function nameOfChange({ id, updatedAt, restrictions }: Token): string {
   return `${restrictions?.suspended === true ? 'suspended' : 'changed'}:${updatedAt}:${id}`;
 }

@@ -13,15 +13,10 @@ import {
 } from './records.js';
 import type { StoreRecord } from './transfer.js';
 
-/** The records do not form a complete store; the message names the record and the reason. */
 export class RecordsInvalid extends Error {}
 
-/**
- * Checks records, in any order, before any of them is written. Each record must be valid, none may
- * appear twice, and whatever a record refers to must exist.
- */
+/** Checks records before any is written: valid, none twice, and whatever one refers to exists. */
 export class RecordCheck {
-  /** The unique names of all records so far. */
   readonly #names = new Set<string>();
   /** Names that must exist, each with the record that refers to it. */
   readonly #needed = new Map<string, string>();
@@ -77,11 +72,10 @@ function needsOf(record: StoreRecord): string[] {
   }
 }
 
-/** Names that a store uses as keys. */
 const KEYS = ['id', 'digest', 'userId', 'customerId', 'login'] as const;
 const MAX_KEY = 1_024;
 
-/** @throws RecordsInvalid for a record that is damaged or of an unknown kind */
+/** @throws RecordsInvalid */
 function parseRecord(given: unknown): StoreRecord {
   try {
     const checked = decodeRecord(given as StoreRecord);
@@ -99,7 +93,7 @@ function isKey(value: unknown): boolean {
   return typeof value === 'string' && value.length > 0 && value.length <= MAX_KEY;
 }
 
-/** Decodes each value as a store does; undefined for an unknown kind, which a newer Latchkey wrote. */
+/** Undefined for an unknown kind, which a newer Latchkey wrote. */
 function decodeRecord(record: StoreRecord | null): StoreRecord | undefined {
   switch (record?.kind) {
     case 'customer':

@@ -6,7 +6,6 @@ import { partsOf } from './parts.js';
 import type { Changes } from './directory-store.js';
 import type { Store } from './store.js';
 
-/** A record in transit to another store or to a file. */
 export type StoreRecord =
   | { readonly kind: 'customer'; readonly value: Customer }
   | { readonly kind: 'service'; readonly value: Service }
@@ -16,16 +15,12 @@ export type StoreRecord =
   | { readonly kind: 'revoked'; readonly value: string }
   | { readonly kind: 'signing_keys'; readonly value: SigningKeys };
 
-/** Maximum number of records in one batch, and its maximum size in bytes. */
 const BATCH = 500;
 const BATCH_BYTES = 256 * 1024;
 /** Maximum number of users in one removal, which also removes their sessions. */
 const USERS = 20;
 
-/**
- * Yields every record of a store once, owners before what they own. It leaves out what expires
- * within minutes: counts of failed logins and of writes, sudo grants and provider logouts.
- */
+/** Owners come before what they own. What expires within minutes is left out. */
 export async function* recordsOf(store: Store): AsyncGenerator<StoreRecord> {
   for (const digest of await store.tokens.listRevokedDigests()) yield { kind: 'revoked', value: digest };
   const signingKeys = await store.signingKeys.get();
@@ -38,11 +33,7 @@ export async function* recordsOf(store: Store): AsyncGenerator<StoreRecord> {
   }
 }
 
-/**
- * Yields the customers and what they own, except known records.
- *
- * @param seen keys of records to leave out; those of yielded records are added
- */
+/** @param seen keys of records to leave out; those of yielded records are added */
 async function* ownedRecordsOf(store: Store, seen: Set<string>): AsyncGenerator<StoreRecord> {
   const isNew = (record: StoreRecord): boolean => {
     const { size } = seen;
@@ -67,13 +58,7 @@ async function* ownedRecordsOf(store: Store, seen: Set<string>): AsyncGenerator<
   }
 }
 
-/**
- * Writes records into a store, owners first. Existing records stay or
- * are overwritten by their match.
- *
- * @param records checked by `RecordCheck`
- * @throws Error if the store refuses a record
- */
+/** @param records checked by `RecordCheck`; existing ones stay or are overwritten by their match */
 export async function writeRecords(
   store: Store,
   records: readonly StoreRecord[],
@@ -82,8 +67,7 @@ export async function writeRecords(
   const owners = new Map<string, User>();
   for (const record of records) if (record.kind === 'user') owners.set(record.value.id, record.value);
   let written = 0;
-  // Revocations come first: an interrupted run must not leave a
-  // revoked token without its revocation.
+  // An interrupted run must not leave a revoked token without its revocation.
   for (const kind of [
     'revoked',
     'customer',
@@ -158,7 +142,7 @@ async function replaceSigningKeys(store: Store, { keys }: SigningKeys): Promise<
     throw new Error('the signing keys were changed in the meantime; run the command again');
 }
 
-/** Removes everything that {@link recordsOf} yields, except revoked digests: revocations stay. */
+/** Revocations stay. */
 export async function removeRecords(store: Store): Promise<void> {
   for (const customer of await store.directory.listCustomers()) {
     const users = await store.directory.listUsers(customer.id);
@@ -179,7 +163,7 @@ async function remove(store: Store, changes: Changes): Promise<void> {
   if (refused !== undefined) throw new Error(`the store refused a removal (${refused.reason})`);
 }
 
-/** Returns a key for a record that is the same in every store. */
+/** The same in every store. */
 export function recordKey({ kind, value }: StoreRecord): string {
   if (kind === 'revoked') return `revoked ${value}`;
   if (kind === 'signing_keys') return 'signing_keys';

@@ -12,42 +12,23 @@ export interface Uses {
   readonly sessions: ReadonlyMap<string, SessionUse>;
 }
 
-/** Usage of credentials and one-time passwords, and counts for rate limits. */
 export interface UsageStore {
-  /**
-   * Records last uses. Credentials that no longer exist, and damaged sessions, are skipped; an older
-   * use never replaces a newer one.
-   */
+  /** Credentials that no longer exist are skipped; an older use never replaces a newer one. */
   recordUses(uses: Uses): Promise<void>;
 
-  /**
-   * Consumes the time step of a one-time password. Returns true if `step` is later than every step
-   * consumed before for this user, false otherwise. The check and the write are atomic.
-   */
+  /** Returns whether `step` is later than every step consumed before for this user. */
   takeOtpStep(userId: string, step: number): Promise<boolean>;
   /** Returns the last step consumed for a user; -1 if none was. */
   getOtpStep(userId: string): MaybePromise<number>;
 
-  /**
-   * Counts one write of a user in an hour and returns the count so far, starting at 1. A process
-   * whose clock still shows the previous hour counts into the current one; it does not reset it.
-   * The check and the write are atomic.
-   *
-   * @param hour the start of the hour
-   */
+  /** Returns the count of the hour. A clock that still shows the previous hour counts into the current. */
   countWrite(userId: string, hour: EpochMs): Promise<number>;
 
-  /**
-   * Takes up to `want` requests from the token bucket of a token, as many as are available. The
-   * bucket uses the store's clock. It is full again after `rate.per` milliseconds without a
-   * request. The check and the write are atomic.
-   */
+  /** Takes up to `want` requests from the bucket of a token, by the store's clock. */
   leaseRate(tokenId: string, rate: Rate, want: number): Promise<RateLease>;
 }
 
-/** Requests that a token may make now. */
 interface RateLease {
-  /** 0 if the bucket is empty. */
   readonly granted: number;
   /** Milliseconds until a request is available; 0 if some were granted. */
   readonly retryAfter: number;

@@ -4,13 +4,7 @@ import type { Creations } from './creations.js';
 import type { Revocations } from './revocations.js';
 import type { Store } from './store.js';
 
-/**
- * Wraps a store that may lose writes and corrects it by the revocations that this process knows.
- * Tokens and sessions that ended are not found. Locked users and suspended tokens are returned as
- * such, whatever the store says.
- *
- * @param creations records each token and session that this process creates
- */
+/** Corrects what a store says by the revocations that this process knows, and notes what it creates. */
 export function withRevocations(inner: Store, revocations: Revocations, creations: Creations): Store {
   const { tokens, sessions, directory } = inner;
   const corrected = (user: User) => revocations.correctedUser(user);

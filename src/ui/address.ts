@@ -1,27 +1,19 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 
-/** A view of the page, as named by the URL fragment. Secrets are never in it. */
-export type Route =
-  | { readonly view: 'tokens' | 'organisation' | 'sessions' | 'new' }
-  | { readonly view: 'rotate'; readonly id: string; readonly replacement: string | null };
+/** A view of the page. */
+export type Route = 'tokens' | 'organisation' | 'sessions' | 'new';
 
-/** URL fragments of the views. */
-export const LINKS = {
+/** URL fragments of the views. Secrets are never in them. */
+export const LINKS: Readonly<Record<Route, string>> = {
   tokens: '#/tokens',
   organisation: '#/organisation',
   sessions: '#/sessions',
   new: '#/tokens/new',
-  rotate: (id: string, replacement?: string) =>
-    `#/tokens/${id}/rotate${replacement === undefined ? '' : `/${replacement}`}`,
-} as const;
+};
 
 /** Parses a URL fragment. An unknown one leads to the first view. */
 export function readRoute(hash: string): Route {
-  if (hash === LINKS.organisation) return { view: 'organisation' };
-  if (hash === LINKS.sessions) return { view: 'sessions' };
-  if (hash === LINKS.new) return { view: 'new' };
-  const [, id, replacement] = /^#\/tokens\/([A-Za-z0-9]+)\/rotate(?:\/([A-Za-z0-9]+))?$/.exec(hash) ?? [];
-  return id === undefined ? { view: 'tokens' } : { view: 'rotate', id, replacement: replacement ?? null };
+  return (Object.keys(LINKS) as Route[]).find((view) => LINKS[view] === hash) ?? 'tokens';
 }
 
 /** Returns the current view, which follows the URL. */
@@ -66,21 +58,40 @@ function refuse(event: BeforeUnloadEvent): void {
 export interface Arrival {
   readonly failure: string | null;
   readonly returnTo: string | undefined;
+  /** Whether somebody who is logged in already goes there too. */
+  readonly goesOn: boolean;
 }
 
 /**
- * Reads the parameters in the page's URL, and removes them so that they apply only once.
+ * Reads the parameters in the page's URL, and removes those that apply only once.
  *
  * A return path that is a view of the page becomes its URL: going there after a login would not
- * load the page again.
+ * load the page again. Any other stays, so that a reload keeps it.
  */
 export function readArrival(): Arrival {
   const query = new URLSearchParams(location.search);
-  const returnTo = ownPath(query.get('return_to'));
+  const failure = query.get('login_error');
+  const returnTo = withFragment(ownPath(query.get('return_to'), location.origin));
   const isView = returnTo?.split('#', 1)[0] === location.pathname;
-  const hash = isView && returnTo !== undefined ? returnTo.slice(location.pathname.length) : location.hash;
-  if (location.search !== '') history.replaceState(null, '', `${location.pathname}${hash}`);
-  return { failure: query.get('login_error'), returnTo: isView ? undefined : returnTo };
+  if (isView) history.replaceState(null, '', returnTo);
+  else if (location.search !== '') {
+    query.delete('login_error');
+    const kept = returnTo === undefined ? '' : `?${query}`;
+    history.replaceState(null, '', `${location.pathname}${kept}${location.hash}`);
+  }
+  return { failure, returnTo: isView ? undefined : returnTo, goesOn: failure === null && !wasRedirected() };
+}
+
+/** Browsers keep the fragment of a page when they are redirected to the login. */
+function withFragment(path: string | undefined): string | undefined {
+  if (path === undefined || path.includes('#')) return path;
+  return ownPath(path + location.hash, location.origin) ?? path;
+}
+
+/** Whether the server has just sent the browser here: going back with the same session would loop. */
+function wasRedirected(): boolean {
+  const [entry] = performance.getEntriesByType('navigation');
+  return entry instanceof PerformanceNavigationTiming && entry.redirectCount > 0;
 }
 
 /** Returns the return path of the current view. */
@@ -114,10 +125,12 @@ export function hasProviders(): boolean {
 const MAX_PATH = 2_048;
 
 /**
- * Returns a return path if it can only lead to the same origin. The server applies the same rule.
+ * Returns the path of a return address if it can only lead to the same origin. The server applies
+ * the same rule.
  */
-export function ownPath(path: string | null): string | undefined {
-  if (path === null || path.length > MAX_PATH) return undefined;
+export function ownPath(address: string | null, origin: string): string | undefined {
+  if (address === null || address.length > MAX_PATH) return undefined;
+  const path = address.startsWith(`${origin}/`) ? address.slice(origin.length) : address;
   return /^\/(?!\/)[!-[\]-~]*$/.test(path) ? path : undefined;
 }
 

@@ -13,39 +13,30 @@ export type Service = Caller['services'][number];
 
 export type Scope = Caller['scopes'][number];
 
-/** How far the server's clock is ahead of the browser's, in milliseconds. */
+/** In milliseconds, of the server's clock. */
 let ahead = 0;
 
-/**
- * Notes the time in a response. Expiries and last uses are times of the server, and the browser's
- * clock may be wrong.
- *
- * The result is at most a second and the time of the response too early, and never too late.
- *
- * @param date `Date` of a response that just arrived; null when it has none
- */
+/** Expiries and last uses are times of the server, and the browser's clock may be wrong. */
 function noteServerTime(date: string | null): void {
   const at = Date.parse(date ?? '');
   ahead = Number.isNaN(at) ? 0 : at - Date.now();
 }
 
-/** Returns the current time by the server's clock. */
+/** By the server's clock. */
 export function currentTime(): number {
   return Date.now() + ahead;
 }
 
-/** Why a call failed. */
 export type Failure =
-  /** No response of the server arrived. The call may or may not have taken effect. */
+  /** The call may or may not have taken effect. */
   | { readonly kind: 'no_answer' }
-  /** The session has ended. */
   | { readonly kind: 'ended' }
   | {
       readonly kind: 'refused';
       readonly status: number;
       readonly code: string;
       readonly detail: string;
-      /** Seconds; null when the response does not state it. */
+      /** Seconds. */
       readonly retryAfter: number | null;
     };
 
@@ -53,9 +44,9 @@ export type Result<T> =
   | {
       readonly ok: true;
       readonly value: T;
-      /** How many tokens the call reached because they came from the named one by rotation. */
+      /** Tokens that the call reached because they came from the named one by rotation. */
       readonly further?: number;
-      /** Where the browser continues; null for nowhere else. */
+      /** Where the browser continues. */
       readonly location?: string | null;
     }
   | { readonly ok: false; readonly failure: Failure };
@@ -66,18 +57,15 @@ export interface NewToken {
   readonly services: readonly string[];
   /** ISO 8601; null when it does not expire. */
   readonly expiresAt: string | null;
-  readonly rate?: string | undefined;
-  readonly addresses?: readonly string[] | undefined;
 }
 
-/** A change of a token's limits: an absent limit stays, and null removes one. */
+/** An absent limit stays, and null removes one. */
 export interface LimitChange {
   readonly suspended?: boolean;
   readonly rate?: string | null;
   readonly addresses?: readonly string[] | null;
 }
 
-/** The proof that the user is the caller. */
 export interface Proof {
   readonly login: string;
   readonly password: string;
@@ -87,10 +75,9 @@ export interface Proof {
 
 interface Call {
   readonly form?: URLSearchParams;
-  /** A JSON body, instead of a form. */
   readonly json?: unknown;
   readonly headers?: Record<string, string>;
-  /** Whether a 401 refers to the password sent, and not to the session. */
+  /** A 401 then refers to the password, and not to the session. */
   readonly checksPassword?: boolean;
 }
 
@@ -108,7 +95,7 @@ export function onSessionEnded(act: () => void): void {
   whenEnded = act;
 }
 
-/** Returns the time of the last response. Each response keeps the session alive. */
+/** Each response keeps the session alive. */
 export function lastAnswerAt(): number {
   return answeredAt;
 }
@@ -163,37 +150,26 @@ function parse(text: string): unknown {
   }
 }
 
-/** Whether a call was refused because what it names no longer exists. */
 export function isGone(failure: Failure): boolean {
   return failure.kind === 'refused' && failure.status === 404;
 }
 
-/** Whether a call was refused because of the login name or the password. */
 export function isWrongGrant(failure: Failure): boolean {
   return failure.kind === 'refused' && failure.code === 'invalid_grant';
 }
 
-/** Whether a call was refused because a user without a password has to log in at the provider again. */
+/** Whether a user without a password has to log in at the provider again. */
 export function isUnconfirmed(failure: Failure, { provider }: Caller): boolean {
   return provider !== undefined && failure.kind === 'refused' && failure.code === 'invalid_request';
 }
 
-/**
- * Tells the server that the page is asking. The response then clears what the browser stored for
- * this origin, including service workers.
- */
+/** The response then clears what the browser stored for this origin, including service workers. */
 const BY_PAGE = { 'Latchkey-Page': '1' };
 
-/** Returns the logged-in user. The URL is relative to the page's. */
 export const getCaller = () => call<Caller>('GET', 'session');
 
 export const getLoginMethods = () => call<LoginMethods>('GET', 'login-methods');
 
-/**
- * Logs in. The session cookie cannot be read by scripts.
- *
- * @param otpName field of the one-time password
- */
 export const logIn = ({ login, password, otp }: Proof, otpName: string) =>
   call<unknown>('POST', '/login', {
     form: new URLSearchParams({ user: login, password }),
@@ -201,31 +177,21 @@ export const logIn = ({ login, password, otp }: Proof, otpName: string) =>
     checksPassword: true,
   });
 
-/** Ends the session, and has the browser clear its stored data. */
 export const logOut = () => call<undefined>('POST', '/logout', { headers: BY_PAGE });
 
 export const listTokens = () => call<Token[]>('GET', '/tokens');
 
-/** Lists all tokens of the caller's organisation. */
 export const listCustomerTokens = (id: string) =>
   call<Token[]>('GET', `/customer/${encodeURIComponent(id)}/tokens`);
 
-/** Lists the possible owners of the organisation's tokens. */
 export const listPeople = () => call<Person[]>('GET', 'people');
-
-export const getToken = (id: string) => call<Token>('GET', `/tokens/${encodeURIComponent(id)}`);
 
 export const revokeToken = (id: string) => call<undefined>('DELETE', `/tokens/${encodeURIComponent(id)}`);
 
-/** Changes the limits of a token, and returns the updated token. */
 export const updateToken = (id: string, change: LimitChange) =>
   call<Token>('PATCH', `/tokens/${encodeURIComponent(id)}`, { json: change });
 
-/**
- * Creates a token. Only this response contains the secret.
- *
- * @param proof null when a fresh login at the provider suffices
- */
+/** @param proof null when a fresh login at the provider suffices */
 export function createToken(token: NewToken, proof: Proof | null, otpName: string) {
   const { login, password, otp } = proof ?? { login: '', password: '', otp: '' };
   const form = new URLSearchParams({
@@ -235,17 +201,11 @@ export function createToken(token: NewToken, proof: Proof | null, otpName: strin
   });
   for (const id of token.services) form.append('services[]', id);
   if (token.expiresAt !== null) form.append('expires_at', token.expiresAt);
-  if (token.rate !== undefined) form.append('rate', token.rate);
-  for (const range of token.addresses ?? []) form.append('addresses[]', range);
   const headers: Record<string, string> = otp === '' ? {} : { [otpName]: otp };
   return call<CreatedToken>('POST', '/tokens', { form, headers, checksPassword: true });
 }
 
-/**
- * Replaces a token. Only this response contains the secret.
- *
- * @param overlap seconds for which the old token still works
- */
+/** @param overlap seconds for which the old token still works */
 export const rotateToken = (id: string, overlap: number) =>
   call<CreatedToken>('POST', `/tokens/${encodeURIComponent(id)}/rotate`, {
     form: new URLSearchParams({ overlap: String(overlap) }),
@@ -255,5 +215,4 @@ export const listSessions = () => call<Session[]>('GET', 'sessions');
 
 export const endSession = (id: string) => call<undefined>('DELETE', `sessions/${encodeURIComponent(id)}`);
 
-/** Ends every session of the caller but this one. */
 export const endOtherSessions = () => call<undefined>('DELETE', 'sessions');

@@ -4,26 +4,20 @@ import { type Caller, currentTime, type Failure, getCaller, lastAnswerAt, type R
 
 interface App {
   readonly caller: Caller;
-  /** Fetches the caller again. */
   readonly refresh: () => void;
-  /** Shows a message for a while, and has screen readers announce it. */
   readonly announce: (message: string) => void;
 }
 
-/** Provided by the page to its components. */
 export const AppContext = createContext<App | null>(null);
 
-/** Returns the app, for components that are only rendered while a user is logged in. */
+/** For components that are only rendered while a user is logged in. */
 export function useApp(): App {
   const app = useContext(AppContext);
   if (app === null) throw new Error('this part of the page is outside the app');
   return app;
 }
 
-/**
- * Fetches when the component mounts, and again on `reload`. The previous value stays available
- * while it is fetched again; `update` changes it without fetching.
- */
+/** The previous value stays while it is fetched again; `update` changes it without fetching. */
 export function useLoaded<T>(fetchIt: () => Promise<Result<T>>) {
   const [state, setState] = useState<{ value?: T; failure?: Failure; loading: boolean }>({ loading: true });
   const fetcher = useRef(fetchIt);
@@ -56,7 +50,6 @@ export function useLoaded<T>(fetchIt: () => Promise<Result<T>>) {
   return { value: state.value, failure: state.failure, loading: state.loading, reload, update };
 }
 
-/** The state of a call that the user makes. */
 export function useCall() {
   const [state, setState] = useState<{ busy: boolean; failure?: Failure }>({ busy: false });
   const run = async <T>(call: Promise<Result<T>>): Promise<Result<T>> => {
@@ -68,7 +61,7 @@ export function useCall() {
   return { busy: state.busy, failure: state.failure, run };
 }
 
-/** Returns the current time, updated regularly so that "3 minutes ago" does not become stale. */
+/** Updated regularly. */
 export function useNow(intervalMs = 30_000): number {
   const [now, setNow] = useState(currentTime);
   useEffect(() => {
@@ -83,15 +76,10 @@ const LOOK_MS = 5_000;
 const SAME_MS = 1_000;
 
 /**
- * Watches the session while a user is logged in.
- *
- * The screen's content must not outlive the session, nor remain when another tab has logged in as
- * another user.
- *
- * @param onEnd called when the session has timed out; the server is not asked, because a request
- * would keep the session alive
- * @param onOther called with another user who has logged in instead, or with the same one when the
- * session was in use in another tab
+ * The screen's content must not outlive the session, nor remain when another tab has logged in as another
+ * user.
+ * @param onEnd the server is not asked, because a request would keep the session alive
+ * @param onOther another user has logged in, or the session was in use in another tab
  */
 export function useSessionEnd(
   caller: Caller | null,
@@ -118,18 +106,8 @@ export function useSessionEnd(
   }, [caller, onEnd, onOther]);
 }
 
-/**
- * Calls a function when the user comes back to the page, whose session may still be in use in
- * another tab.
- *
- * @param act null when it does not apply
- */
-export function useReturn(act: (() => void) | null): void {
-  useEffect(() => (act === null ? undefined : onReturn(act)), [act]);
-}
-
-/** Calls a function when the user comes back to the page; returns what stops that. */
-function onReturn(act: () => void): () => void {
+/** Calls `act` when the user comes back to the page; returns what stops that. */
+export function onReturn(act: () => void): () => void {
   let cameAt = -Infinity;
   const comeBack = () => {
     // Coming back to a tab is also coming back to its window.
@@ -146,11 +124,7 @@ function onReturn(act: () => void): () => void {
   };
 }
 
-/**
- * Moves the focus to the view's heading after the focused element was removed.
- *
- * It is deferred, because a closing dialog still holds the focus and then restores it.
- */
+/** Deferred, because a closing dialog still holds the focus and then restores it. */
 export function focusHeading(): void {
   setTimeout(() => document.querySelector('h1')?.focus());
 }

@@ -10,11 +10,9 @@ interface FieldProps extends Pick<InputHTMLAttributes, Passed> {
   readonly label: string;
   readonly name: string;
   readonly hint?: string | undefined;
-  /** The error in the value; empty when there is none. */
   readonly error?: string | undefined;
 }
 
-/** A labelled input, with its hint and error associated for screen readers. */
 export function Field({ label, hint, error = '', ...input }: FieldProps) {
   const id = useId();
   const described = [hint === undefined ? '' : `${id}-hint`, error === '' ? '' : `${id}-error`];
@@ -55,13 +53,11 @@ export function OneTimePassword({ error }: { readonly error?: string | undefined
   );
 }
 
-/** Returns the value of a form's text input. */
 export function valueOf(form: HTMLFormElement, name: string): string {
   const value = new FormData(form).get(name);
   return typeof value === 'string' ? value : '';
 }
 
-/** Reads what proves that the user is the caller. */
 export function readProof(form: HTMLFormElement): Proof {
   return {
     login: valueOf(form, 'login').trim(),
@@ -70,7 +66,7 @@ export function readProof(form: HTMLFormElement): Proof {
   };
 }
 
-/** Messages for the missing parts of a proof, by input name. */
+/** By input name. */
 export function missingProof({ login, password, otp }: Proof, wantsOtp: boolean): Record<string, string> {
   return {
     ...(login === '' ? { login: 'Enter your login name, an e-mail address.' } : {}),
@@ -79,12 +75,10 @@ export function missingProof({ login, password, otp }: Proof, wantsOtp: boolean)
   };
 }
 
-/** Moves the focus to the first input with an error. */
 export function focusFirstError(form: HTMLFormElement | null): void {
   form?.querySelector<HTMLElement>('[aria-invalid="true"]')?.focus();
 }
 
-/** Clears the wrong password and focuses its input. */
 export function emptyPassword(form: HTMLFormElement): void {
   const input = form.querySelector<HTMLInputElement>('[name="password"]');
   if (input === null) return;
@@ -92,7 +86,7 @@ export function emptyPassword(form: HTMLFormElement): void {
   input.focus();
 }
 
-/** The errors of a form: messages by input name, and the server's refusal of the whole form. */
+/** Messages by input name, and the server's refusal of the whole form. */
 interface FormFaults {
   readonly fields: Readonly<Record<string, string>>;
   readonly failure: Failure | undefined;
@@ -100,15 +94,12 @@ interface FormFaults {
   readonly corrected?: true;
 }
 
-/** The field of inputs whose names differ from it. */
+/** Where the input has another name. */
 const FIELDS: Readonly<Record<string, string>> = { reach: 'services', service: 'services' };
 
 const NONE: FormFaults = { fields: {}, failure: undefined };
 
-/**
- * The state of a form that asks for a password. A one-time password is requested when the server
- * requires one.
- */
+/** A one-time password is requested when the server requires one. */
 export function useFormState(asksOtp = false) {
   const [busy, setBusy] = useState(false);
   const [otp, setOtp] = useState(asksOtp);
@@ -121,20 +112,13 @@ export function useFormState(asksOtp = false) {
       setBusy(true);
       setFaults(NONE);
     },
-    /** Shows errors that were found before sending. */
     refuse: (fields: Record<string, string>) => setFaults({ fields, failure: undefined }),
-    /** Removes a field's error when its value changes. */
     correct: (event: Event) => {
       const { name } = event.target as HTMLInputElement;
       const field = FIELDS[name] ?? name;
       const { [field]: corrected, ...fields } = faults.fields;
       if (corrected !== undefined) setFaults({ ...faults, fields, corrected: true });
     },
-    /**
-     * Shows the server's refusal.
-     *
-     * @param sentOtp whether a one-time password was sent
-     */
     fail: (failure: Failure, sentOtp: boolean) => {
       setBusy(false);
       const wantsOtp = failure.kind === 'refused' && failure.code === '2fa.verify';

@@ -2,11 +2,10 @@ import { render } from 'preact';
 import { useCallback, useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { LINKS, logoutLink, mayLeave, readArrival, type Route, useRoute } from './address.js';
 import { type Caller, type Failure, getCaller, logOut, onSessionEnded } from './api.js';
-import { AppContext, useApp, useReturn, useSessionEnd } from './app.js';
+import { AppContext, onReturn, useApp, useSessionEnd } from './app.js';
 import { LogIn, type LogInReason } from './log-in.js';
 import { NewToken } from './new-token.js';
 import { Logo, Problem } from './parts.js';
-import { Rotate } from './rotate.js';
 import { Sessions } from './sessions.js';
 import { MayNotList, TokenList } from './token-list.js';
 import { explainLoginFailure } from './words.js';
@@ -17,31 +16,43 @@ type Who =
   | {
       readonly is: 'caller';
       readonly caller: Caller;
-      /** Why a login at a provider failed, of a user who was logged in before. */
+      /** Of a login at a provider. */
       readonly failure?: string | null;
     };
 
-/** The whole page. Its content depends on who is logged in. */
 function Page() {
   const [who, setWho] = useState<Who>({ is: 'unknown' });
   const [arrival] = useState(readArrival);
+  /** Shows the page of a logged-in user, or goes to where that user came from. */
+  const enter = useCallback(
+    (caller: Caller, goesOn: boolean, failure: string | null = null) => {
+      if (goesOn && arrival.returnTo !== undefined) {
+        location.replace(arrival.returnTo);
+        return;
+      }
+      onSessionEnded(() => setWho({ is: 'nobody', reason: 'ended' }));
+      setWho({ is: 'caller', caller, failure });
+    },
+    [arrival],
+  );
   const find = useCallback(
     async (reason: LogInReason) => {
       onSessionEnded(() => setWho({ is: 'nobody', reason }));
       const result = await getCaller();
-      // After a login, a user who was sent here goes back. One who was already logged in would
-      // loop.
-      if (result.ok && reason === 'no_cookie' && arrival.returnTo !== undefined) {
-        location.replace(arrival.returnTo);
-      } else if (result.ok) {
-        onSessionEnded(() => setWho({ is: 'nobody', reason: 'ended' }));
-        const failure = reason === 'first' ? arrival.failure : null;
-        setWho({ is: 'caller', caller: result.value, failure });
-      } else if (result.failure.kind !== 'ended') setWho({ is: 'unknown', failure: result.failure });
+      const isFirst = reason === 'first';
+      if (result.ok) enter(result.value, !isFirst || arrival.goesOn, isFirst ? arrival.failure : null);
+      else if (result.failure.kind !== 'ended') setWho({ is: 'unknown', failure: result.failure });
     },
-    [arrival],
+    [arrival, enter],
   );
   useEffect(() => void find('first'), [find]);
+  const reason = who.is === 'nobody' ? who.reason : null;
+  /** Follows a login in another tab. */
+  const follow = useCallback(() => {
+    if (reason === null) return;
+    onSessionEnded(() => setWho({ is: 'nobody', reason }));
+    void getCaller().then((result) => result.ok && enter(result.value, true));
+  }, [reason, enter]);
   // A page restored from the back/forward cache may belong to an ended session.
   useEffect(() => {
     const restored = (event: PageTransitionEvent) => {
@@ -57,7 +68,7 @@ function Page() {
     [change],
   );
   useSessionEnd(who.is === 'caller' ? who.caller : null, end, change);
-  useReturn(who.is === 'nobody' && who.reason === 'ended' ? refresh : null);
+  useEffect(() => (reason === null ? undefined : onReturn(follow)), [reason, follow]);
   const leave = async () => {
     const result = await logOut();
     const left = result.ok || result.failure.kind === 'ended';
@@ -96,11 +107,11 @@ interface InsideProps {
   readonly caller: Caller;
   readonly loginFailure: string | null;
   readonly onRefresh: () => void;
-  /** Logs out. Resolves to false when the server did not confirm it. */
+  /** Resolves to false when the server did not confirm it. */
   readonly onLeave: () => Promise<boolean>;
 }
 
-/** The page of a logged-in user. It owns its announcements, so the next user does not see them. */
+/** It owns its announcements, so the next user does not see them. */
 function Inside({ caller, loginFailure, onRefresh, onLeave }: InsideProps) {
   const route = useRoute();
   const [message, setMessage] = useState({ text: '', count: 0 });
@@ -111,23 +122,22 @@ function Inside({ caller, loginFailure, onRefresh, onLeave }: InsideProps) {
       announce('You are still logged in: the server did not confirm the sign-out. Try again.');
   };
   const app = useMemo(() => ({ caller, refresh: onRefresh, announce }), [caller, onRefresh, announce]);
-  const address = JSON.stringify(route);
-  const [arrivedAt] = useState(address);
+  const [arrivedAt] = useState(route);
   // As after following a normal link, the new view is read from its top.
   useEffect(() => {
     const heading = main.current?.querySelector('h1');
     document.title = `${heading?.textContent ?? 'Tokens'} · Latchkey`;
     heading?.focus({ preventScroll: true });
     scrollTo(0, 0);
-  }, [address]);
+  }, [route]);
   return (
     <AppContext.Provider value={app}>
       <button type="button" class="skip" onClick={() => main.current?.querySelector('h1')?.focus()}>
         Skip to the content
       </button>
-      <Header view={route.view} onLeave={leave} />
-      <main ref={main} key={address}>
-        {loginFailure !== null && address === arrivedAt && (
+      <Header view={route} onLeave={leave} />
+      <main ref={main} key={route}>
+        {loginFailure !== null && route === arrivedAt && (
           <Problem>{explainLoginFailure(loginFailure)}</Problem>
         )}
         <View route={route} caller={caller} />
@@ -138,7 +148,7 @@ function Inside({ caller, loginFailure, onRefresh, onLeave }: InsideProps) {
 }
 
 function View({ route, caller: { may } }: { route: Route; caller: Caller }) {
-  switch (route.view) {
+  switch (route) {
     case 'new':
       return <NewToken />;
     case 'sessions':
@@ -147,22 +157,19 @@ function View({ route, caller: { may } }: { route: Route; caller: Caller }) {
       return may.list_customer_tokens ? <TokenList whose="organisation" /> : <MayNotList whose="organisation" />;
     case 'tokens':
       return may.list_tokens ? <TokenList whose="own" /> : <MayNotList whose="own" />;
-    case 'rotate':
-      return may.list_tokens ? <Rotate id={route.id} replacement={route.replacement} /> : <MayNotList whose="own" />;
   }
 } // prettier-ignore
 
 interface HeaderProps {
-  readonly view: Route['view'];
+  readonly view: Route;
   readonly onLeave: () => Promise<void>;
 }
 
-/** The page header: the current view, the user, and the log-out button. */
 function Header({ view, onLeave }: HeaderProps) {
   const { caller } = useApp();
   const [leaving, setLeaving] = useState(false);
   const link = (to: 'tokens' | 'organisation' | 'sessions', label: string) => {
-    const here = view === to || (to === 'tokens' && (view === 'new' || view === 'rotate'));
+    const here = view === to || (to === 'tokens' && view === 'new');
     return (
       <a href={LINKS[to]} aria-current={here ? 'page' : undefined}>
         {label}
@@ -202,11 +209,7 @@ function Header({ view, onLeave }: HeaderProps) {
 
 const SHOWN_MS = 8_000;
 
-/**
- * A message that is shown for a while and announced by screen readers.
- *
- * @param count distinguishes equal messages
- */
+/** @param count distinguishes equal messages */
 function Announcement({ text, count }: { readonly text: string; readonly count: number }) {
   const [shown, setShown] = useState('');
   useEffect(() => {

@@ -95,7 +95,6 @@ interface ScopeFieldProps {
   readonly error: string | undefined;
 }
 
-/** Lets the user choose a token's scopes, each with a description. */
 function ScopeField({ scopes, error = '' }: ScopeFieldProps) {
   const [chosen, setChosen] = useState<readonly string[]>([]);
   const choose = (name: string, checked: boolean) =>
@@ -139,9 +138,7 @@ interface ServiceFieldProps {
   readonly error: string | undefined;
 }
 
-/**
- * Lets the user choose the services of a token. If the organisation lists none, ids can be typed.
- */
+/** If the organisation lists none, ids can be typed. */
 function ServiceField({ services, error = '' }: ServiceFieldProps) {
   const [some, setSome] = useState(false);
   const choice = (value: 'all' | 'some', title: string, hint: string) => (
@@ -190,10 +187,7 @@ function ServiceField({ services, error = '' }: ServiceFieldProps) {
   ); // prettier-ignore
 }
 
-/**
- * Returns the services that a form restricts a token to; empty for all, undefined when none is
- * named.
- */
+/** Empty for all, undefined when none is named. */
 function chosenServices(form: HTMLFormElement): string[] | undefined {
   const data = new FormData(form);
   if (data.get('reach') !== 'some') return [];
@@ -204,7 +198,7 @@ function chosenServices(form: HTMLFormElement): string[] | undefined {
 
 interface ExpiryValue {
   readonly preset: string;
-  /** In the format of a date input; used when the preset is `date`. */
+  /** Used when the preset is `date`. */
   readonly day: string;
 }
 
@@ -217,7 +211,6 @@ interface ExpiryFieldProps {
   readonly onChange: (value: ExpiryValue) => void;
 }
 
-/** Lets the user choose when a token expires, and shows the resulting time. */
 function ExpiryField({ value, maxLifetime, now, error, onChange }: ExpiryFieldProps) {
   const id = useId();
   const at = expiryOf(value.preset, value.day, now);
@@ -269,10 +262,7 @@ interface ConfirmFieldsProps {
   readonly faults: Readonly<Record<string, string>>;
 }
 
-/**
- * Asks for the password again, because an unattended browser must not be enough to get a new
- * secret.
- */
+/** An unattended browser must not be enough to get a new secret. */
 function ConfirmFields({ otp, faults }: ConfirmFieldsProps) {
   const { user, provider } = useApp().caller;
   return (
@@ -296,7 +286,6 @@ function ConfirmFields({ otp, faults }: ConfirmFieldsProps) {
   );
 }
 
-/** Lets a user without a password log in at the provider again, and return to the same place. */
 function ConfirmAtProvider({ provider }: { readonly provider: NonNullable<Caller['provider']> }) {
   if (provider.confirmed) return <p>You confirmed it at “{provider.title}” just now.</p>;
   return (

@@ -12,12 +12,11 @@ import {
 
 interface DialogProps {
   readonly title: string;
-  /** Called when the user closes it with Escape. */
   readonly onClose: () => void;
   readonly children: ComponentChildren;
 }
 
-/** A modal dialog. The browser keeps the focus inside and restores it afterwards. */
+/** The browser keeps the focus inside and restores it afterwards. */
 export function Dialog({ title, onClose, children }: DialogProps) {
   const dialog = useRef<HTMLDialogElement>(null);
   const id = useId();
@@ -48,15 +47,12 @@ export function Dialog({ title, onClose, children }: DialogProps) {
 
 interface ProblemProps {
   readonly failure?: Failure | undefined;
-  /** Replaces the explanation of the failure. */
+  /** Replaces the explanation. */
   readonly children?: ComponentChildren;
   readonly onRetry?: () => void;
 }
 
-/**
- * Explains an error and what to do, and offers a retry where that makes sense. Nothing is shown
- * without an error, or when the session has ended: the log-in then says so.
- */
+/** Nothing is shown when the session has ended: the log-in then says so. */
 export function Problem({ failure, children, onRetry }: ProblemProps) {
   const text = children || (failure !== undefined && failure.kind !== 'ended' && explainFailure(failure));
   if (!text) return null;
@@ -72,7 +68,6 @@ export function Problem({ failure, children, onRetry }: ProblemProps) {
   );
 }
 
-/** A time in the user's time zone. UTC and the relative time are shown on hover. */
 export function Moment({ time, now }: { readonly time: string; readonly now: number }) {
   const at = Date.parse(time);
   return (
@@ -84,14 +79,11 @@ export function Moment({ time, now }: { readonly time: string; readonly now: num
 
 interface ExpiryProps {
   readonly time: string | null;
-  /** Milliseconds before the expiry from which on it is marked. */
   readonly warnBefore: number;
   readonly now: number;
 }
 
-/**
- * When a token expires, with a mark when that is soon or past. The mark is text, not only a colour.
- */
+/** The mark is text, not only a colour. */
 export function Expiry({ time, warnBefore, now }: ExpiryProps) {
   const state = expiryState(time, warnBefore, now);
   if (time === null) return <span class="quiet">Never</span>;
@@ -104,7 +96,6 @@ export function Expiry({ time, warnBefore, now }: ExpiryProps) {
   );
 }
 
-/** When a token was last used, and from which address and client. */
 export function LastUse({ token, now }: { readonly token: Token; readonly now: number }) {
   if (token.last_seen_at === null) return <span class="quiet">Not used yet</span>;
   return (
@@ -117,7 +108,6 @@ export function LastUse({ token, now }: { readonly token: Token; readonly now: n
   );
 }
 
-/** A line of a list of facts. */
 export function Fact({ label, children }: { readonly label: string; readonly children: ComponentChildren }) {
   return (
     <div>
@@ -127,19 +117,6 @@ export function Fact({ label, children }: { readonly label: string; readonly chi
   );
 }
 
-/** Stands in for what is being fetched. */
-export function Skeleton({ what, lines }: { readonly what: string; readonly lines: number }) {
-  return (
-    <div class="skeleton" role="status">
-      <span class="unseen">Loading the {what}…</span>
-      {Array.from({ length: lines }, (_, line) => (
-        <div key={line} aria-hidden="true" />
-      ))}
-    </div>
-  );
-}
-
-/** A token's own limits, as facts; nothing for a token without any. */
 export function TokenLimits({ token: { rate, addresses } }: { readonly token: Token }) {
   return (
     <>
@@ -149,7 +126,6 @@ export function TokenLimits({ token: { rate, addresses } }: { readonly token: To
   );
 }
 
-/** Marks for a suspended token, and for one with its own limits. */
 export function LimitMarks({ token: { suspended, rate, addresses } }: { readonly token: Token }) {
   return (
     <>
@@ -166,12 +142,11 @@ export function LimitMarks({ token: { suspended, rate, addresses } }: { readonly
 
 interface TokenFactsProps {
   readonly token: Token;
-  /** Name of the owner; undefined for the caller's own token. */
+  /** Undefined for the caller's own token. */
   readonly owner?: string | undefined;
   readonly now: number;
 }
 
-/** The facts that identify a token: owner, creation time, and last use. */
 export function TokenFacts({ token, owner, now }: TokenFactsProps) {
   return (
     <dl class="facts">
@@ -190,7 +165,6 @@ export function TokenFacts({ token, owner, now }: TokenFactsProps) {
   );
 }
 
-/** A keyhole, the page's mark. */
 export function Logo() {
   return (
     <svg class="logo" viewBox="0 0 32 32" aria-hidden="true">

@@ -18,7 +18,7 @@ import { nameOf } from './words.js';
 const UNSEEN = 'A token is being created, and its secret is shown only once. Leave before you see it?';
 const UNSTORED = 'The secret of the new token is shown only once. Leave without storing it?';
 
-/** A new token with its secret, which is kept only while it is shown. */
+/** The secret is kept only while it is shown. */
 export function useSecret() {
   const { announce } = useApp();
   const [created, setCreated] = useState<CreatedToken | null>(null);
@@ -27,7 +27,6 @@ export function useSecret() {
     askBeforeLeaving(null);
     setCreated(null);
   };
-  /** Waits for the response to a creation, and shows the secret in it. */
   const receive = async (response: Promise<Result<CreatedToken>>): Promise<Result<CreatedToken>> => {
     askBeforeLeaving(UNSEEN);
     const result = await response;
@@ -54,7 +53,6 @@ export function useSecret() {
   return { created, drop, receive };
 }
 
-/** Creates a token from a form that contains the password. */
 export function useCreation() {
   const { caller, refresh } = useApp();
   const state = useFormState(caller.one_time_password);
@@ -73,13 +71,11 @@ export function useCreation() {
       if (isUnconfirmed(result.failure, caller)) refresh();
     }
   };
-  /** Messages for the missing parts of the proof, by input name. */
   const missing = (form: HTMLFormElement) =>
     caller.provider === undefined ? missingProof(readProof(form), state.otp) : {};
   return { ...state, created, drop, create, missing };
 }
 
-/** Explains why a token was not created, or that it may have been. */
 export function CreationProblem({ failure }: { readonly failure: Failure | undefined }) {
   const { caller } = useApp();
   if (failure === undefined) return null;
@@ -103,9 +99,7 @@ interface SecretProps {
   readonly onStored: () => void;
 }
 
-/**
- * Shows a new token's secret once. It is discarded when the button is pressed or the page is left.
- */
+/** The secret is discarded when the button is pressed or the page is left. */
 export function Secret({ token, title, onStored }: SecretProps) {
   const heading = useRef<HTMLHeadingElement>(null);
   useEffect(() => heading.current?.focus(), []);
@@ -130,7 +124,6 @@ export function Secret({ token, title, onStored }: SecretProps) {
   ); // prettier-ignore
 }
 
-/** Shows how one program at a time uses a secret. */
 function HowToUse({ secret }: { readonly secret: string }) {
   const { caller } = useApp();
   const id = useId();
@@ -188,29 +181,25 @@ function SecretLine({ label, value, what }: { readonly label: string; readonly v
   );
 } // prettier-ignore
 
-interface CopyButtonProps {
-  readonly text: string;
-  /** Name of the copied text, on the button and in the message. */
-  readonly what: string;
-}
-
-/** Copies a text. Where the browser blocks this, the message says what to do instead. */
-function CopyButton({ text, what }: CopyButtonProps) {
-  const { announce } = useApp();
-  const [copied, setCopied] = useState(false);
+/** Says by the button whether the text was copied: a message of the page would be behind a dialog. */
+function CopyButton({ text, what }: { readonly text: string; readonly what: string }) {
+  const [message, setMessage] = useState('');
   const copy = async () => {
     try {
       await navigator.clipboard.writeText(text);
-      setCopied(true);
-      announce(`The ${what} was copied.`);
+      setMessage(`The ${what} was copied.`);
     } catch {
-      announce(`The browser blocked copying. Select the ${what} and copy it manually.`);
+      setMessage(`The browser blocked copying. Select the ${what} and copy it manually.`);
     }
   };
   return (
-    <button type="button" class="button" onClick={() => void copy()}>
-      {copied ? 'Copied' : 'Copy'}
-      <span class="unseen"> the {what}</span>
-    </button>
+    <>
+      <button type="button" class="button" onClick={() => void copy()}>
+        Copy<span class="unseen"> the {what}</span>
+      </button>
+      <p class="hint" role="status">
+        {message}
+      </p>
+    </>
   );
 }

@@ -2,10 +2,9 @@ import { useState } from 'preact/hooks';
 import { hasProviders } from './address.js';
 import { endOtherSessions, endSession, isGone, listSessions, type Session } from './api.js';
 import { focusHeading, useApp, useCall, useLoaded, useNow } from './app.js';
-import { Dialog, Fact, Moment, Problem, Skeleton } from './parts.js';
+import { Dialog, Fact, Moment, Problem } from './parts.js';
 import { describeClient } from './words.js';
 
-/** Lists where the caller is logged in, and lets them end other sessions. */
 export function Sessions() {
   const { announce } = useApp();
   const list = useLoaded(listSessions);
@@ -46,7 +45,7 @@ export function Sessions() {
       </div>
       <Problem failure={failure !== undefined && isGone(failure) ? undefined : failure} />
       <Problem failure={list.failure} onRetry={list.reload} />
-      {list.value === undefined && list.loading && <Skeleton what="sessions" lines={2} />}
+      {list.value === undefined && list.loading && <p role="status">Loading the sessions…</p>}
       {list.value !== undefined && (
         <ul class="sessions">
           {list.value.map((session) => (

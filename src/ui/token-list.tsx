@@ -2,54 +2,51 @@ import { useMemo, useState } from 'preact/hooks';
 import { LINKS } from './address.js';
 import { listCustomerTokens, listPeople, listTokens, type Person, type Result, type Token } from './api.js';
 import { focusHeading, useApp, useLoaded, useNow } from './app.js';
-import { Problem, Skeleton } from './parts.js';
-import { LimitsDialog, RevokeDialog } from './token-dialogs.js';
-import { TokenTable, Toolbar } from './token-table.js';
+import { Problem } from './parts.js';
+import { DIALOGS } from './token-dialogs.js';
+import { type Action, TokenTable, Toolbar } from './token-table.js';
 import { arrange, type Filter, type Row, type Sort, toRows } from './tokens.js';
 import { warnBeforeOf } from './words.js';
 
-/** Number of rows shown at first, and added at a time. */
+/** Rows shown at first, and added at a time. */
 const PAGE = 50;
-
-interface Listing {
-  readonly tokens: readonly Token[];
-  readonly people: readonly Person[];
-}
 
 export function TokenList({ whose }: { readonly whose: 'own' | 'organisation' }) {
   const { caller, announce } = useApp();
   const { customer, may, services, scopes } = caller;
-  const list = useLoaded<Listing>(() => (whose === 'own' ? listOwn() : listAll(customer.id)));
+  const list = useLoaded(() => (whose === 'own' ? listTokens() : listCustomerTokens(customer.id)));
+  // Without their names, owners are shown by their ids.
+  const { value: people = [] } = useLoaded(whose === 'own' ? nobody : listPeople);
   const [filter, setFilter] = useState<Filter>({ text: '', show: 'all' });
   const [sort, setSort] = useState<Sort>({ key: 'created', descending: true });
   const [shown, setShown] = useState(PAGE);
-  const [asked, setAsked] = useState<{ readonly dialog: 'limits' | 'revoke'; readonly row: Row } | null>(
-    null,
-  );
+  const [asked, setAsked] = useState<{ readonly action: Action; readonly id: string } | null>(null);
   const warnBefore = warnBeforeOf(caller.warn_before);
   const now = useNow();
   const rows = useMemo(
-    () => (list.value === undefined ? [] : toRows(list.value.tokens, { people: list.value.people, scopes, services })),
-    [list.value, scopes, services],
+    () => toRows(list.value ?? [], { people, scopes, services }),
+    [list.value, people, scopes, services],
   ); // prettier-ignore
   const arranged = useMemo(
     () => arrange(rows, filter, sort, warnBefore, now),
     [rows, filter, sort, warnBefore, now],
   );
 
-  /** After a change of a token, which is undefined when it no longer exists. */
-  const settle = (row: Row, token: Token | undefined, message: string, others: boolean) => {
+  /** @param token undefined when it no longer exists */
+  const settle = (id: string, token: Token | undefined, message: string, others: boolean) => {
     setAsked(null);
     if (others) list.reload();
-    list.update(({ tokens, people }) => ({
-      people,
-      tokens: tokens.flatMap((each) => (each.id === row.token.id ? (token ?? []) : each)),
-    }));
+    list.update((tokens) => tokens.flatMap((each) => (each.id === id ? (token ?? []) : each)));
     announce(message);
     if (token === undefined) focusHeading();
   };
-  const AskedDialog = asked?.dialog === 'limits' ? LimitsDialog : RevokeDialog;
-  const isOwn = (row: Row) => row.token.user_id === caller.user.id;
+  const isOwn = (token: Token) => token.user_id === caller.user.id;
+  const actionsOf = ({ token }: Row): readonly Action[] => {
+    if (!may.revoke_tokens || !(isOwn(token) || may.revoke_customer_tokens)) return [];
+    return whose === 'own' && isOwn(token) ? ['rotate', 'limits', 'revoke'] : ['limits', 'revoke'];
+  };
+  const found = rows.find(({ token }) => token.id === asked?.id);
+  const AskedDialog = DIALOGS[asked?.action ?? 'limits'];
 
   return (
     <>
@@ -69,7 +66,7 @@ export function TokenList({ whose }: { readonly whose: 'own' | 'organisation' })
         )}
       </div>
       <Problem failure={list.failure} onRetry={list.reload} />
-      {list.value === undefined && list.loading && <Skeleton what="tokens" lines={5} />}
+      {list.value === undefined && list.loading && <p role="status">Loading the tokens…</p>}
       {list.value !== undefined && rows.length === 0 && <Empty whose={whose} />}
       {rows.length > 0 && (
         <>
@@ -102,10 +99,8 @@ export function TokenList({ whose }: { readonly whose: 'own' | 'organisation' })
               withOwner={whose === 'organisation'}
               now={now}
               warnBefore={warnBefore}
-              mayRotate={(row) => whose === 'own' && isOwn(row) && may.revoke_tokens}
-              mayRevoke={(row) => may.revoke_tokens && (isOwn(row) || may.revoke_customer_tokens)}
-              onLimits={(row) => setAsked({ dialog: 'limits', row })}
-              onRevoke={(row) => setAsked({ dialog: 'revoke', row })}
+              actionsOf={actionsOf}
+              onAction={(action, row) => setAsked({ action, id: row.token.id })}
             />
           )}
           {arranged.length > shown && (
@@ -127,28 +122,23 @@ export function TokenList({ whose }: { readonly whose: 'own' | 'organisation' })
           )}
         </>
       )}
-      {asked !== null && (
+      {found !== undefined && (
         <AskedDialog
-          token={asked.row.token}
-          owner={isOwn(asked.row) ? undefined : asked.row.owner}
+          token={found.token}
+          owner={isOwn(found.token) ? undefined : found.owner}
+          replacement={rows.find(({ token }) => token.predecessor_id === found.token.id)?.token}
           now={now}
           onClose={() => setAsked(null)}
-          onDone={(...result) => settle(asked.row, ...result)}
+          onReload={list.reload}
+          onDone={(...result) => settle(found.token.id, ...result)}
         />
       )}
     </>
   ); // prettier-ignore
 }
 
-async function listOwn(): Promise<Result<Listing>> {
-  const result = await listTokens();
-  return result.ok ? { ok: true, value: { tokens: result.value, people: [] } } : result;
-}
-
-async function listAll(customerId: string): Promise<Result<Listing>> {
-  const [tokens, people] = await Promise.all([listCustomerTokens(customerId), listPeople()]);
-  if (!tokens.ok) return tokens;
-  return people.ok ? { ok: true, value: { tokens: tokens.value, people: people.value } } : people;
+async function nobody(): Promise<Result<Person[]>> {
+  return { ok: true, value: [] };
 }
 
 function Empty({ whose }: { readonly whose: 'own' | 'organisation' }) {
@@ -169,7 +159,6 @@ function Empty({ whose }: { readonly whose: 'own' | 'organisation' }) {
   ); // prettier-ignore
 }
 
-/** Tells the user that their role may not list tokens, and what they can do instead. */
 export function MayNotList({ whose }: { readonly whose: 'own' | 'organisation' }) {
   const { role } = useApp().caller.user;
   const own = whose === 'own';

@@ -1,6 +1,5 @@
 import type { ComponentChildren } from 'preact';
 import { useId } from 'preact/hooks';
-import { LINKS } from './address.js';
 import { Expiry, LastUse, LimitMarks, Moment } from './parts.js';
 import type { Filter, Row, Show, Sort, SortKey } from './tokens.js';
 
@@ -35,7 +34,7 @@ const ORDERS: readonly (readonly [SortKey, boolean, string])[] = [
   ['owner', true, 'Owner, Z to A'],
 ];
 
-/** Filters a list. It also offers the sort order where there are no column headings to press. */
+/** The order is shown where there are no column headings to press. */
 export function Toolbar({ filter, sort, withOwner, found, total, onFilter, onSort }: ToolbarProps) {
   const id = useId();
   const orders = ORDERS.filter(([key]) => withOwner || key !== 'owner');
@@ -91,6 +90,15 @@ export function Toolbar({ filter, sort, withOwner, found, total, onFilter, onSor
   ); // prettier-ignore
 }
 
+/** Each with its label, and with the words before the token's name for screen readers. */
+const ACTIONS = {
+  rotate: ['Rotate', 'Rotate'],
+  limits: ['Limits', 'Limits of'],
+  revoke: ['Revoke', 'Revoke'],
+} as const;
+
+export type Action = keyof typeof ACTIONS;
+
 interface TokenTableProps {
   readonly caption: string;
   readonly rows: readonly Row[];
@@ -98,34 +106,24 @@ interface TokenTableProps {
   readonly onSort: (sort: Sort) => void;
   readonly withOwner: boolean;
   readonly now: number;
-  /** Milliseconds before its expiry from which on a token is marked. */
   readonly warnBefore: number;
-  readonly mayRotate: (row: Row) => boolean;
-  readonly mayRevoke: (row: Row) => boolean;
-  readonly onLimits: (row: Row) => void;
-  readonly onRevoke: (row: Row) => void;
+  readonly actionsOf: (row: Row) => readonly Action[];
+  readonly onAction: (action: Action, row: Row) => void;
 }
 
-/**
- * Whether the first press sorts a column in descending order: names start from A, times from the
- * latest.
- */
+/** Whether the first press sorts in descending order. */
 const FIRST_DESCENDING: Record<SortKey, boolean> = {
   name: false, owner: false, created: true, used: true, expires: false,
 }; // prettier-ignore
 
-/**
- * Tokens as a table; on a narrow screen each row is a card.
- *
- * Roles are explicit because browsers may drop them when CSS lays out a table as cards.
- */
+/** Roles are explicit because browsers may drop them when CSS lays out a table as cards. */
 export function TokenTable(props: TokenTableProps) {
-  const { sort, onSort, withOwner, now, mayRotate, mayRevoke } = props;
+  const { sort, onSort, withOwner, now } = props;
   const heading = (key: SortKey, label: string) => (
     <SortHeading sortKey={key} label={label} sort={sort} onSort={onSort} />
   );
   return (
-    <table role="table" class={withOwner ? 'tokens with-owner' : 'tokens'}>
+    <table role="table" class="tokens">
       <caption class="unseen">{props.caption}</caption>
       <thead role="rowgroup">
         <tr role="row">
@@ -169,35 +167,17 @@ export function TokenTable(props: TokenTableProps) {
               <Expiry time={row.token.expires_at} warnBefore={props.warnBefore} now={now} />
             </Cell>
             <td role="cell" class="actions">
-              {mayRotate(row) && (
-                <a
-                  class="button small"
-                  href={LINKS.rotate(row.token.id)}
-                  aria-label={`Rotate ${fullName(row)}`}
-                >
-                  Rotate
-                </a>
-              )}
-              {mayRevoke(row) && (
+              {props.actionsOf(row).map((action) => (
                 <button
+                  key={action}
                   type="button"
-                  class="button small"
-                  aria-label={`Limits of ${fullName(row)}`}
-                  onClick={() => props.onLimits(row)}
+                  class={action === 'revoke' ? 'button small bad' : 'button small'}
+                  aria-label={`${ACTIONS[action][1]} ${fullName(row)}`}
+                  onClick={() => props.onAction(action, row)}
                 >
-                  Limits
+                  {ACTIONS[action][0]}
                 </button>
-              )}
-              {mayRevoke(row) && (
-                <button
-                  type="button"
-                  class="button small bad"
-                  aria-label={`Revoke ${fullName(row)}`}
-                  onClick={() => props.onRevoke(row)}
-                >
-                  Revoke
-                </button>
-              )}
+              ))}
             </td>
           </tr>
         ))}
@@ -206,7 +186,7 @@ export function TokenTable(props: TokenTableProps) {
   );
 }
 
-/** The name of a row, with the id where another token has the same name. */
+/** With the id where another token has the same name. */
 function fullName({ name, namesakes, token }: Row): string {
   return namesakes > 1 ? `${name}, id ${token.id}` : name;
 }
@@ -235,7 +215,6 @@ function SortHeading({ sortKey, label, sort, onSort }: SortHeadingProps) {
     <th
       role="columnheader"
       scope="col"
-      class={`by-${sortKey}`}
       aria-sort={here ? (sort.descending ? 'descending' : 'ascending') : undefined}
     >
       <button type="button" class="sort" onClick={press}>

@@ -1,7 +1,15 @@
 import type { Caller, Person, Scope, Service, Token } from './api.js';
-import { DAY, endOfDay, expiryState, nameOf, scopeTitles, serviceNames } from './words.js';
+import {
+  DAY,
+  describeClient,
+  endOfDay,
+  expiryState,
+  formatDistance,
+  nameOf,
+  scopeTitles,
+  serviceNames,
+} from './words.js';
 
-/** Columns by which a list of tokens can be sorted. */
 export type SortKey = 'name' | 'owner' | 'created' | 'used' | 'expires';
 
 export interface Sort {
@@ -9,7 +17,6 @@ export interface Sort {
   readonly descending: boolean;
 }
 
-/** Filters a list by the state of its tokens. */
 export type Show = 'all' | 'active' | 'soon' | 'expired' | 'unused';
 
 export interface Filter {
@@ -17,16 +24,16 @@ export interface Filter {
   readonly show: Show;
 }
 
-/** A token with its display texts, computed once for sorting, filtering and rendering. */
+/** With display texts, computed once for sorting, filtering and rendering. */
 export interface Row {
   readonly token: Token;
   readonly name: string;
-  /** Number of the owner's tokens with the same name, including this one. */
+  /** The owner's tokens with this name. */
   readonly namesakes: number;
   readonly owner: string;
   readonly scope: string;
   readonly services: string;
-  /** The text that filters search, in lower case. */
+  /** In lower case, for filters. */
   readonly haystack: string;
 }
 
@@ -36,7 +43,6 @@ interface Names {
   readonly services: readonly Service[];
 }
 
-/** Computes the display texts of tokens. */
 export function toRows(tokens: readonly Token[], { people, scopes, services }: Names): Row[] {
   const owners = new Map(people.map((person) => [person.id, person.name || person.login]));
   const counts = new Map<string, number>();
@@ -59,11 +65,7 @@ function ownName({ user_id: owner, name }: Token): string {
   return `${owner}\n${name}`;
 }
 
-/**
- * Filters and sorts rows. Equal rows are sorted newest first.
- *
- * @param warnBefore as for `expiryState`
- */
+/** Equal rows are sorted newest first. */
 export function arrange(
   rows: readonly Row[],
   filter: Filter,
@@ -118,7 +120,6 @@ function moment(time: string | null, otherwise: number): number {
   return time === null ? otherwise : Date.parse(time);
 }
 
-/** A choice of expiry: a number of days, a chosen date, or the longest time allowed. */
 interface ExpiryPreset {
   readonly value: string;
   readonly label: string;
@@ -127,11 +128,7 @@ interface ExpiryPreset {
 const DAYS = [7, 30, 90, 365];
 const DEFAULT_DAYS = 90;
 
-/**
- * Returns the presets within a limit.
- *
- * @param maxLifetime seconds; null when the lifetime is unlimited
- */
+/** @param maxLifetime seconds; null when unlimited */
 export function expiryPresets(maxLifetime: number | null): ExpiryPreset[] {
   const fit = DAYS.filter((days) => maxLifetime === null || days * DAY <= maxLifetime * 1000);
   return [
@@ -146,12 +143,7 @@ export function firstPreset(maxLifetime: number | null): string {
   return values.includes(String(DEFAULT_DAYS)) ? String(DEFAULT_DAYS) : 'longest';
 }
 
-/**
- * Returns the time that a preset stands for, milliseconds since 1970.
- *
- * Null means that none is sent, so that the token lasts as long as allowed. NaN means that the day
- * is invalid or has passed.
- */
+/** Null: none is sent, so that the token lasts as long as allowed. NaN: the day is invalid or has passed. */
 export function expiryOf(preset: string, day: string, now: number): number | null {
   if (preset === 'longest') return null;
   if (preset !== 'date') return now + Number(preset) * DAY;
@@ -159,27 +151,22 @@ export function expiryOf(preset: string, day: string, now: number): number | nul
   return at > now ? at : Number.NaN;
 }
 
-/** Formats a time for `expires_at`. */
 export function toExpiresAt(at: number | null): string | null {
   return at === null ? null : `${new Date(at).toISOString().slice(0, 19)}Z`;
 }
 
-/** Time without use after which most likely no client uses a token any more. */
+/** Most likely no client uses a token any more that was not used for this long. */
 const QUIET_MS = 15 * 60_000;
 
 export type RotationState =
-  /** The old token has expired. */
   | 'ended'
-  /** The old token was never used. */
   | 'never_used'
   /** No client uses the new token yet. */
   | 'not_taken_up'
-  /** Both tokens are in use. */
   | 'both_used'
   /** The new token is in use, and the old one has not been used for a while. */
   | 'quiet';
 
-/** Determines the progress of a rotation from the last uses of both tokens. */
 export function rotationState(old: Token, replacement: Token, now: number): RotationState {
   if (old.expires_at !== null && Date.parse(old.expires_at) <= now) return 'ended';
   if (old.last_seen_at === null) return 'never_used';
@@ -187,9 +174,31 @@ export function rotationState(old: Token, replacement: Token, now: number): Rota
   return now - Date.parse(old.last_seen_at) < QUIET_MS ? 'both_used' : 'quiet';
 }
 
-/** Returns the replacement of a token that was rotated. */
-export function findReplacement(old: Token, tokens: readonly Token[]): Token | undefined {
-  return tokens.find((token) => token.predecessor_id === old.id);
+/** Says how far a rotation has come, and what to do. */
+export function advice(state: RotationState, { last_seen_at: usedAt, user_agent: client, ip }: Token, now: number): string {
+  const use =
+    usedAt === null
+      ? 'never used'
+      : `last used ${formatDistance(Date.parse(usedAt), now)}, by ${describeClient(client)} from ${ip}`;
+  switch (state) {
+    case 'ended':
+      return `The old token has ended. It was ${use}.`;
+    case 'never_used':
+      return 'The old token was never used.';
+    case 'not_taken_up':
+      return 'No client has used the new token yet. Give its secret to the clients that use the old one.';
+    case 'both_used':
+      return `The old token is still in use: ${use}. Give that client the new secret; the old token counts as unused after 15 minutes without a request.`;
+    case 'quiet':
+      return `The new token is in use, and the old one was ${use}.`;
+  }
+} // prettier-ignore
+
+/** The replacement gets the lifetime that the old token had. @param maxLifetime seconds; null when unlimited */
+export function replacementExpiry(old: Token, now: number, maxLifetime: number | null): number | null {
+  const life = moment(old.expires_at, Infinity) - Date.parse(old.created_at);
+  const lasts = Math.min(life, maxLifetime === null ? Infinity : maxLifetime * 1000);
+  return lasts === Infinity ? null : now + lasts;
 }
 
 interface OverlapChoice {
@@ -200,11 +209,7 @@ interface OverlapChoice {
 const [HOUR_S, DAY_S] = [3_600, 86_400];
 const OVERLAPS = [0, HOUR_S, DAY_S, 7 * DAY_S];
 
-/**
- * Returns the overlaps to choose from, shortest first.
- *
- * @param usual the server's default, seconds
- */
+/** @param usual the server's default, seconds */
 export function overlapChoices({
   overlap: usual,
   max_overlap: longest,

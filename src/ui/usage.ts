@@ -1,18 +1,14 @@
 import type { Caller } from './api.js';
 
-/** The programs whose use of a token the page shows. */
 export const PROGRAMS = ['curl', 'git', 'Docker', 'npm', 'pip', 'Prometheus', 'an MCP client'] as const;
 export type Program = (typeof PROGRAMS)[number];
 
 /** What to copy, and where to put it; null if the configuration refuses tokens of this program. */
 export type Usage = { readonly where: string; readonly text: string } | null;
 
-/** The parts of the caller that decide it. */
 type Settings = Pick<Caller, 'key_field' | 'accepts' | 'public_url'>;
 
 /**
- * Returns how a program uses a token.
- *
  * @param secret letters and digits
  * @param pageOrigin the address unless `login.public_url` is set
  */

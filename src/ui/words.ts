@@ -1,9 +1,8 @@
 import type { Failure, Scope, Service } from './api.js';
 
-/** Display name of a token without a name, or with one that cannot be seen. */
 const UNNAMED = 'Unnamed token';
 
-/** Names the tokens that share the fate of one that they came from by rotation. */
+/** Tokens that share the fate of the one that they came from by rotation. */
 export function withFurther(count = 0): string {
   if (count === 0) return '';
   return count === 1
@@ -19,7 +18,6 @@ export function scopeTitles(names: readonly string[], scopes: readonly Scope[]):
   return names.map((name) => scopes.find((scope) => scope.name === name)?.title ?? name).join(', ');
 }
 
-/** Returns the names of the services that a token is restricted to. */
 export function serviceNames(ids: readonly string[], services: readonly Service[]): string {
   if (ids.length === 0) return 'All services';
   return ids.map((id) => services.find((service) => service.id === id)?.name || id).join(', ');
@@ -43,7 +41,7 @@ const SYSTEMS: readonly (readonly [name: string, pattern: RegExp])[] = [
   ['Linux', /Linux/],
 ];
 
-/** Describes a client by its User-Agent: a browser and its system, or a program and its version. */
+/** As a browser and its system, or a program and its version. */
 export function describeClient(userAgent: string | null): string {
   if (userAgent === null || userAgent.trim() === '') return 'unnamed client';
   for (const [name, pattern] of BROWSERS) {
@@ -72,13 +70,11 @@ const LOGIN_FAILURES: Readonly<Record<string, string>> = {
   locked: 'This account is locked. Ask your administrator to unlock it.',
 };
 
-/** Explains why a login at a provider failed, and what to do. */
 export function explainLoginFailure(code: string): string {
   const known = Object.hasOwn(LOGIN_FAILURES, code) ? LOGIN_FAILURES[code] : undefined;
   return known ?? 'The login failed. Try again, or ask your administrator.';
 }
 
-/** Explains a failure and what to do, in a sentence or two. */
 export function explainFailure(failure: Failure): string {
   switch (failure.kind) {
     case 'no_answer':
@@ -118,13 +114,13 @@ const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
 export const DAY = 24 * HOUR;
 
-/** Time before the expiry from which on it is marked, where the configuration does not set one. */
+/** Where the configuration does not set it. */
 const SOON = 7 * DAY;
 
 const LOCALE = 'en-GB';
 const RELATIVE = new Intl.RelativeTimeFormat('en', { numeric: 'always' });
 
-/** Formats a time in the user's time zone, as briefly as is unambiguous. */
+/** In the user's time zone. */
 export function formatMoment(at: number, now: number): string {
   const date = new Date(at);
   const time = date.toLocaleTimeString(LOCALE, { hour: '2-digit', minute: '2-digit' });
@@ -139,16 +135,11 @@ function formatDay(at: number): string {
   return new Date(at).toLocaleDateString(LOCALE, { day: 'numeric', month: 'short', year: 'numeric' });
 }
 
-/** Formats a time in UTC, to the second. */
 export function formatUtc(at: number): string {
   return `${new Date(at).toISOString().slice(0, 19).replace('T', ' ')} UTC`;
 }
 
-/**
- * Formats how long ago or how far ahead a time is, in the largest suitable unit.
- *
- * It counts units that have passed, so it does not say "tomorrow": 30 hours ahead may be a day later.
- */
+/** In units that have passed, so it does not say "tomorrow": 30 hours ahead may be a day later. */
 export function formatDistance(at: number, now: number): string {
   const distance = at - now;
   const size = Math.abs(distance);
@@ -160,24 +151,14 @@ export function formatDistance(at: number, now: number): string {
   return RELATIVE.format(Math.trunc(distance / (365.25 * DAY)), 'year');
 }
 
-/** The state of a token's expiry. */
 type ExpiryState = 'never' | 'later' | 'soon' | 'past';
 
-/**
- * Returns how long before its expiry a token is marked, in milliseconds.
- *
- * @param seconds the configured time; null when not configured
- */
+/** How long before its expiry a token is marked, in milliseconds. */
 export function warnBeforeOf(seconds: number | null): number {
   return seconds === null ? SOON : seconds * 1000;
 }
 
-/**
- * Returns the state of an expiry.
- *
- * @param expiresAt from the token, ISO 8601
- * @param warnBefore milliseconds before the expiry from which on it is soon
- */
+/** @param warnBefore milliseconds before the expiry from which on it is soon */
 export function expiryState(expiresAt: string | null, warnBefore: number, now: number): ExpiryState {
   if (expiresAt === null) return 'never';
   const left = Date.parse(expiresAt) - now;
@@ -185,21 +166,18 @@ export function expiryState(expiresAt: string | null, warnBefore: number, now: n
   return left <= warnBefore ? 'soon' : 'later';
 }
 
-/**
- * Returns the last second of a date input's day in the user's time zone; NaN for an invalid day.
- */
+/** In the user's time zone; NaN for an invalid day. */
 export function endOfDay(day: string): number {
   const at = Date.parse(`${day}T23:59:59`);
   return /^\d{4}-\d\d-\d\d$/.test(day) ? at : Number.NaN;
 }
 
-/** Formats a day for a date input. */
 export function inputDay(at: number): string {
   const date = new Date(at);
   return `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())}`;
 }
 
-/** Calendar days from `now` to `at`, in the user's time zone. */
+/** In the user's time zone. */
 function calendarDays(at: number, now: number): number {
   const [a, b] = [new Date(at), new Date(now)];
   return Math.round((day(a) - day(b)) / DAY);
@@ -209,7 +187,7 @@ function two(value: number): string {
   return String(value).padStart(2, '0');
 }
 
-/** The calendar day of a local date, as a time that is not affected by daylight saving. */
+/** As a time that is not affected by daylight saving. */
 function day(date: Date): number {
   return Date.UTC(date.getFullYear(), date.getMonth(), date.getDate());
 }

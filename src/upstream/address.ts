@@ -10,24 +10,21 @@ import { http2Opener } from './http2-connect.js';
 import { Http2Pool } from './http2-pool.js';
 import type { Dispatcher } from './upstream-request.js';
 
-/** The settings used to reach one address of an upstream. */
 export type AddressSettings = Pick<Config['upstreams'][string], 'connect_timeout' | 'tls'> &
   Partial<Pick<Config['upstreams'][string], 'max_response_head' | 'protocol'>>;
 
-/** One address of an upstream: its connections and its health. */
 export class Address {
   /** Scheme, host and port, or `unix://` and a path; its name in logs and metrics. */
   readonly origin: string;
   /** Host and port as in a Host field. */
   readonly host: string;
-  /** Path that is prepended to every target, without a trailing slash. */
   readonly prefix: string;
   /** Creates a separate pool, for uses that must not share the connections of requests. */
   readonly openPool: () => Dispatcher;
   readonly pool: Dispatcher;
   readonly health = new AddressHealth();
   /** Requests and WebSockets in progress. */
-  readonly active = new ActiveCount();
+  active = 0;
   /** Opens a new connection, with TLS verified; fails after `connect_timeout`. */
   readonly connect: Connect;
 
@@ -45,9 +42,6 @@ export class Address {
   }
 }
 
-/**
- * Returns the function that opens connections to a host, for HTTP/1.1 or for HTTP/2 without TLS.
- */
 function hostConnect(url: URL, settings: AddressSettings): Connect {
   if (url.protocol === 'https:') return secureConnect(url, settings, 'http/1.1');
   return tcpConnect(namesOf(url, null).host, portOf(url), settings.connect_timeout);
@@ -65,12 +59,7 @@ function secureConnect(
   );
 }
 
-/**
- * Returns the host to connect to, and the name for SNI and certificate verification.
- *
- * The name depends on the configuration only, never on a request. An IP
- * address is verified as such.
- */
+/** The name for SNI and verification depends on the configuration only, never on a request. */
 function namesOf(url: URL, tls: AddressSettings['tls']): { host: string; servername?: string } {
   const host = hostOf(url);
   const servername = tls?.server_name ?? (isIP(host) === 0 ? host : undefined);
@@ -95,7 +84,6 @@ function readFiles(tls: AddressSettings['tls']): { ca?: Buffer; cert?: Buffer; k
   };
 }
 
-/** Consecutive failures, without a response in between, after which an address is ejected. */
 const MAX_FAILURES = 3;
 /** Milliseconds of the first ejection. Each further failure doubles it, up to the maximum. */
 const FIRST_OUT_MS = 1_000;
@@ -104,10 +92,8 @@ const MAX_OUT_MS = 30_000;
 const CHECKS = 2;
 
 /**
- * Passive and active health of one address.
- *
- * Repeated failures eject it for a while. After that, one request per ejection time may probe it,
- * and a response restores it. It has no clock: times are milliseconds of any monotonic clock.
+ * Passive and active health of one address. Repeated failures eject it for a while; after that, one request
+ * per ejection time may probe it, and a response restores it. Times are milliseconds of any monotonic clock.
  */
 export class AddressHealth {
   #failures = 0;
@@ -116,25 +102,19 @@ export class AddressHealth {
   #outUntil = 0;
   #onTrial = false;
   #checkedHealthy = true;
-  /**
-   * Consecutive checks that contradict the current state. The very first check is enough by itself.
-   */
+  /** Consecutive checks that contradict the current state; the very first one is enough by itself. */
   #opposed = CHECKS - 1;
 
-  /** Whether requests are sent to it normally. */
   get usable(): boolean {
     return this.#outMs === 0 && this.#checkedHealthy;
   }
 
-  /** Current ejection time in milliseconds; 0 unless ejected. Failed checks alone do not count. */
   get ejectedMs(): number {
     return this.#outMs;
   }
 
   /**
-   * Returns whether one request may probe an ejected address.
-   *
-   * If so, no other request may until the ejection time has passed once more.
+   * Whether one request may probe an ejected address; no other may until the ejection time has passed again.
    */
   tryProbe(now: number): boolean {
     if (this.#outMs === 0 || !this.#checkedHealthy || now < this.#outUntil) return false;
@@ -157,9 +137,7 @@ export class AddressHealth {
     this.#outUntil = now + this.#outMs;
   }
 
-  /**
-   * Notes the result of a health check. A check that restores the address resets its failures, too.
-   */
+  /** A check that restores the address resets its failures, too. */
   checked(healthy: boolean): void {
     if (healthy === this.#checkedHealthy) {
       this.#opposed = 0;
@@ -176,40 +154,5 @@ export class AddressHealth {
     this.#failures = 0;
     this.#outMs = 0;
     this.#onTrial = false;
-  }
-}
-
-/** Counts things in progress. It never drops below zero, because each one ends only once. */
-export class ActiveCount {
-  #value = 0;
-
-  get value(): number {
-    return this.#value;
-  }
-
-  /** Counts one more, until its `end` is called. */
-  begin(): Active {
-    this.#value += 1;
-    return new Active(this.#ended);
-  }
-
-  readonly #ended = (): void => {
-    this.#value -= 1;
-  };
-}
-
-/** One thing in progress, counted by an {@link ActiveCount}. */
-export class Active {
-  #ended: (() => void) | undefined;
-
-  constructor(ended: () => void) {
-    this.#ended = ended;
-  }
-
-  /** Ends it. Further calls have no effect. */
-  end(): void {
-    const ended = this.#ended;
-    this.#ended = undefined;
-    ended?.();
   }
 }

@@ -6,7 +6,7 @@ import {
   type SecureContext,
 } from 'node:tls';
 import { formatDuration } from '../util/time.js';
-import type { ReadOption } from '../http/socket-reader.js';
+import type { ReadOption } from '../net/socket-reader.js';
 import type { Connect } from './connection.js';
 import { codeOf, UpstreamFault } from './faults.js';
 import { stat } from 'node:fs';
@@ -14,23 +14,13 @@ import { stat } from 'node:fs';
 const KEEP_ALIVE_MS = 60_000;
 const HIGH_WATER_MARK = 65_536;
 
-/**
- * Returns a function that opens TCP connections.
- *
- * @param timeout milliseconds
- */
 export function tcpConnect(host: string, port: number, timeout: number): Connect {
   const options = { host, port, highWaterMark: HIGH_WATER_MARK };
   return (callback, onread) =>
     whenOpen(connectTcp(withOnread(options, onread)), 'connect', timeout, callback);
 }
 
-/**
- * Returns a function that opens TLS connections, each resuming an earlier session if possible.
- *
- * @param protocol the only one offered by ALPN
- * @param timeout milliseconds for the connection, TLS included
- */
+/** Each connection resumes an earlier session if possible. @param timeout milliseconds, TLS included */
 export function tlsConnect(
   options: ConnectionOptions,
   protocol: 'http/1.1' | 'h2',
@@ -89,7 +79,6 @@ function whenOpen(
 const FIRST_WAIT_MS = 5;
 const LONGEST_WAIT_MS = 100;
 
-/** Explanations of system error codes for a Unix socket. */
 const MEANINGS: Readonly<Record<string, string>> = {
   ENOENT: 'the socket does not exist; the upstream creates it when it starts',
   ENOTDIR: 'a part of the path is not a folder',
@@ -99,17 +88,11 @@ const MEANINGS: Readonly<Record<string, string>> = {
   EPROTOTYPE: 'the socket is not a stream socket',
 };
 
-/** @param opened a connection, or the error */
 type Opened = (opened: Socket | Error) => void;
 
 /**
- * Connects to a Unix socket.
- *
- * When the server's accept queue is full, the system fails at once (EAGAIN), whereas TCP would
- * wait. So it retries until the timeout.
- *
+ * Retries until the timeout while the server's accept queue is full (EAGAIN), where TCP would wait.
  * @param timeout milliseconds
- * @param callback not called before this returns
  */
 export function connectUnix(path: string, timeout: number, callback: Opened, onread?: ReadOption): void {
   const until = performance.now() + timeout;
@@ -135,7 +118,6 @@ export function connectUnix(path: string, timeout: number, callback: Opened, onr
   attempt(FIRST_WAIT_MS);
 }
 
-/** Passes on an error with an explanation of its code. */
 function explain(error: Error, path: string, callback: Opened): void {
   const code = codeOf(error);
   const pass = (meaning: string | undefined): void =>

@@ -1,8 +1,8 @@
 import type { Socket } from 'node:net';
 import { bindsConnection } from '../http/authorization.js';
 import { firstField } from '../http/fields.js';
-import { type ReadOption, SocketReader } from '../http/socket-reader.js';
-import { batchWrites } from '../http/write-batch.js';
+import { type ReadOption, SocketReader } from '../net/socket-reader.js';
+import { batchWrites } from '../net/write-batch.js';
 import {
   DATA,
   DEFAULT_LIMITS,
@@ -14,14 +14,12 @@ import {
 } from '../http1/events.js';
 import { ResponseParser } from '../http1/response-parser.js';
 import { requestHead } from '../http1/write.js';
-import { faultOfParser, isBrokenConnection, NotSent, UpstreamFault } from './faults.js';
-import { readBeforeDestroy } from './read-before-destroy.js';
+import { NotSent, UpstreamFault, faultOfParser, isBrokenConnection } from './faults.js';
 import { RequestBodyWriter } from './request-body-writer.js';
 import type { ResponseHandler, UpstreamExchange, UpstreamRequest } from './upstream-request.js';
 
 /** Bytes of the head of a response, unless the upstream has a limit of its own. */
 export const MAX_RESPONSE_HEAD = 65_536;
-/** Maximum number of header fields in one response. */
 export const MAX_RESPONSE_FIELDS = 1_000;
 
 /** Returns the limits of one response over HTTP/1.1. @param headSize bytes of its head */
@@ -34,32 +32,22 @@ const MAX_REQUESTS = 1_000;
 
 const UNAUTHORIZED = 401;
 
-/** Value of `idleUntil` for a connection with a request. */
 export const IN_USE = 0;
 
 /** Opens a connection. The callback is never called before this returns. */
 export type Connect = (callback: (opened: Socket | Error) => void, onread?: ReadOption) => void;
 
-/** The owner of a connection. */
 export interface ConnectionOwner {
-  /**
-   * Called when the connection is ready for another request.
-   *
-   * @param keepAlive value of the response's Keep-Alive field
-   */
+  /** @param keepAlive value of the response's Keep-Alive field */
   idle(connection: Connection, keepAlive: string | undefined): void;
-  /** Called when the connection takes no more requests. */
   closed(connection: Connection): void;
 }
 
 /**
- * An HTTP/1.1 connection to an upstream address, with one request at a time.
- *
- * It accepts a request before it is open. If that request is aborted before
- * then, the connection is idle.
+ * An HTTP/1.1 connection to an upstream address, with one request at a time. It accepts a request before it
+ * is open; if that is aborted before then, the connection is idle.
  */
 export class Connection implements UpstreamExchange {
-  /** For the owner: the `performance.now()` until which it stays idle, or {@link IN_USE}. */
   idleUntil = IN_USE;
   readonly #owner: ConnectionOwner;
   readonly #parser: ResponseParser;
@@ -69,7 +57,6 @@ export class Connection implements UpstreamExchange {
   #handler: ResponseHandler | undefined;
   #body: RequestBodyWriter | undefined;
   #served = 0;
-  /** Whether the head of the response was just read. */
   #isHeadNew = false;
   #isClosed = false;
 
@@ -112,7 +99,6 @@ export class Connection implements UpstreamExchange {
     handler?.onResponseError(error);
   }
 
-  /** Closes the connection; its request fails. */
   destroy(): void {
     this.#fail(new UpstreamFault('UND_ERR_SOCKET', 'the connection was closed'));
   }
@@ -192,7 +178,6 @@ export class Connection implements UpstreamExchange {
     }
   }
 
-  /** Processes the next event; returns whether there may be more. */
   #readNext(): boolean {
     const parser = this.#parser;
     switch (parser.next()) {
@@ -237,7 +222,6 @@ export class Connection implements UpstreamExchange {
     handler?.onResponseEnd(trailers);
   }
 
-  /** Detaches the request; returns its handler. */
   #release(): ResponseHandler | undefined {
     const handler = this.#handler;
     this.#handler = undefined;
@@ -262,4 +246,33 @@ export class Connection implements UpstreamExchange {
     this.#owner.closed(this);
     this.#socket?.destroy();
   }
+}
+
+/**
+ * Makes a socket read what it has received before a failed write destroys it: an upstream may respond to a
+ * body that it has not read, and close the connection (RFC 9112 9.6).
+ */
+function readBeforeDestroy(socket: Socket): void {
+  const destroy = socket.destroy.bind(socket);
+  let isDelayed = false;
+  const destroyOnceRead = (error: Error, bytesRead: number): void => {
+    if (socket.bytesRead === bytesRead) destroy(error);
+    else afterReads(destroyOnceRead, error, socket.bytesRead);
+  };
+  socket.destroy = (error?: Error) => {
+    if (error === undefined || !isOfWrite(error)) return destroy(error);
+    if (!isDelayed) afterReads(destroyOnceRead, error, socket.bytesRead);
+    isDelayed = true;
+    return socket;
+  };
+}
+
+/** Calls a function once the event loop has read from all sockets that have received something. */
+function afterReads(call: (error: Error, bytesRead: number) => void, error: Error, bytesRead: number): void {
+  // The first one may run before the loop looks for new data.
+  setImmediate(() => setImmediate(call, error, bytesRead));
+}
+
+function isOfWrite(error: NodeJS.ErrnoException): boolean {
+  return error.syscall === 'write';
 }

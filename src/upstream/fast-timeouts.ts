@@ -2,36 +2,27 @@ import { performance } from 'node:perf_hooks';
 import { LinkedQueue, type Node } from '../util/linked-queue.js';
 import { formatDuration } from '../util/time.js';
 
-/** Receives a timeout of an upstream. */
 export interface TimeoutListener {
   /** Called when the time has passed. The timeout continues until it is ended or renewed. */
   onTimeout(): void;
 }
 
-/** A pending timeout, for {@link FastTimeouts.renew} and {@link FastTimeouts.end}. */
 export type FastTimeout = Node<TimeoutListener>;
 
-/**
- * Bounds of the check interval in milliseconds, and checks per timeout length within these bounds.
- */
+/** Bounds of the check interval in milliseconds, and checks per timeout. */
 const MAX_TICK_MS = 500;
 const MIN_TICK_MS = 10;
 const TICKS = 20;
 
 /**
- * Upstream timeouts of one length. Each may fire up to 5 % late, and at most half a second.
- *
- * A single timer serves all of them. Two timers per request, each kept half a second after its end
- * as undici does, are old objects by then. They made up a third of what busy connections leave to
- * full garbage collections (310 to 420 bytes per request with them, 200 to 250 without).
+ * Upstream timeouts of one length, each up to 5 % late, and at most half a second. A single timer serves all
+ * of them: timers of each request would be old objects by their end.
  */
 export class FastTimeouts {
   readonly #limit: number;
-  /** Ordered by `performance.now()`. */
   readonly #held = new LinkedQueue<TimeoutListener>();
   #isLooking = false;
 
-  /** @param limit milliseconds */
   constructor(limit: number) {
     this.#limit = limit;
   }
@@ -41,12 +32,10 @@ export class FastTimeouts {
     return this.#held.add(waiter, performance.now());
   }
 
-  /** Restarts a timeout after progress. */
   renew(wait: FastTimeout): void {
     this.#held.renew(wait, performance.now());
   }
 
-  /** Returns whether a timeout has time left. */
   isFresh({ renewedAt }: FastTimeout): boolean {
     return performance.now() - renewedAt < this.#limit;
   }
@@ -70,13 +59,10 @@ export class FastTimeouts {
   };
 }
 
-/** How long a request may wait for its upstream. */
 export class Waits {
   readonly responseTimeout: number;
   readonly idleTimeout: number;
-  /** Timeouts for the first byte of the response. */
   readonly firstByte: FastTimeouts;
-  /** Timeouts for the next byte of a response that has begun. */
   readonly nextByte: FastTimeouts;
   /** What happened after these timeouts, with the setting. */
   readonly noResponse: string;
@@ -116,7 +102,6 @@ export class UpstreamTimeout {
     this.#begin(this.#waits.nextByte);
   }
 
-  /** Whether a timeout is running and has time left. */
   get isFresh(): boolean {
     return this.#timeout !== undefined && this.#timeouts?.isFresh(this.#timeout) === true;
   }

@@ -41,7 +41,6 @@ export class InvalidUpstreamResponse extends Error {
   readonly code = 'INVALID_RESPONSE';
 }
 
-/** Returns the error for a response that the parser refused. */
 export function faultOfParser({ fault, faultAt }: Pick<ResponseParser, 'fault' | 'faultAt'>): Error {
   if (fault === undefined || fault === 'cut_off')
     return new UpstreamFault('UND_ERR_SOCKET', 'the upstream closed the connection');
@@ -79,11 +78,6 @@ export class NotProcessed extends Error {
   readonly code = 'REFUSED_STREAM';
 }
 
-/**
- * Returns the refusal for an upstream that failed before its response.
- *
- * @param sent whether part of the request may have been sent
- */
 export function refusalOf(error: Error, sent: boolean): Refusal {
   if (isTimeout(error)) return { refusal: 'upstream_too_slow', detail: settingOf(error) };
   if (error instanceof FieldsTooLarge) return { refusal: 'fields_too_large', detail: error.message };
@@ -107,22 +101,18 @@ function settingOf(error: Error): string {
   return error instanceof UpstreamFault ? error.message : 'The upstream did not respond in time';
 }
 
-/**
- * Returns whether an open connection broke, so that an idempotent request may be resent on another.
- */
+/** Returns whether an open connection broke, so that an idempotent request may be resent on another. */
 export function isBrokenConnection(error: Error): boolean {
   return OF_SOCKET.test(codeOf(error));
 }
 
-/** Returns whether the upstream timed out. */
 export function isTimeout(error: Error): boolean {
   return TOO_SLOW.has(codeOf(error));
 }
 
 /**
- * Returns whether connecting failed, for an error that occurred before anything was sent.
- *
- * Other errors of that time are Latchkey's own.
+ * Whether connecting failed, for an error before anything was sent. Other errors of that time are Latchkey's
+ * own.
  */
 export function isUnreached(error: Error): boolean {
   const code = codeOf(error);
@@ -132,7 +122,6 @@ export function isUnreached(error: Error): boolean {
 
 const UNKNOWN_AUTHORITY = 'no known authority signed its certificate; set tls.ca of the upstream';
 
-/** What to do about TLS errors, by code. */
 const REMEDIES: Readonly<Record<string, string>> = {
   DEPTH_ZERO_SELF_SIGNED_CERT: UNKNOWN_AUTHORITY,
   SELF_SIGNED_CERT_IN_CHAIN: UNKNOWN_AUTHORITY,
@@ -142,15 +131,11 @@ const REMEDIES: Readonly<Record<string, string>> = {
   ERR_TLS_CERT_ALTNAME_INVALID: 'set tls.server_name of the upstream to a name in its certificate',
 };
 
-/**
- * Returns the error code and message of the system or TLS library, for operators, with a remedy if
- * there is one.
- */
+/** Returns the code and message for operators, with a remedy if there is one. */
 export function causeOf(error: Error): string {
   const code = codeOf(error);
   const remedy = REMEDIES[code];
   const text = messageOf(error);
-  // The rest of OpenSSL's message is a position in its source.
   const message = /^[\dA-F]+:error:[\dA-F]+:SSL routines:[^:]*:([^:]*):/.exec(text)?.[1] ?? text;
   const cause = message.includes(code) ? message : `${code}: ${message}`;
   return [message === '' ? code : cause, remedy ?? []].flat().join('; ');
@@ -162,7 +147,6 @@ function messageOf({ message, errors }: Error & { readonly errors?: unknown }): 
   return errors.map((each) => (each instanceof Error ? each.message : '')).join('; ');
 }
 
-/** Returns the code of an error or of its cause; empty when neither has one. */
 export function codeOf(error: Error): string {
   const { code, cause } = error as NodeJS.ErrnoException;
   return code ?? (cause instanceof Error ? codeOf(cause) : '');

@@ -18,28 +18,6 @@ import {
   withoutCookies,
 } from './request-headers.js';
 
-/** Header rules for a proxy that asks for decisions and forwards requests itself. */
-export interface ForwardAuthHeaders {
-  /**
-   * Refuses a request with a protected field that the proxy would let through.
-   *
-   * Proxies drop fields by exact name, so another spelling of a protected name is refused. So is an
-   * unlisted name with a protected prefix, unless the response can list it for removal.
-   *
-   * @param namesRemoved whether the response lists fields to remove
-   */
-  readonly refuse: (head: RequestHead, namesRemoved: boolean) => Refusal | undefined;
-  /**
-   * Returns fields for the upstream, flat.
-   *
-   * These are the identity, `Cookie` without the session, `Authorization` unless it has a token, and
-   * `Sec-WebSocket-Protocol` without one.
-   */
-  readonly fields: (head: RequestHead, identity: readonly string[]) => string[];
-  /** Returns names of fields to remove, for protocols whose response can list them. */
-  readonly removed: (head: RequestHead, fields: readonly string[]) => string[];
-}
-
 /** Fields that Envoy sets before it asks; it has replaced any value of the client. */
 const WRITTEN_BY_ENVOY: ReadonlySet<string> = new Set([
   'x-envoy-external-address',
@@ -82,7 +60,7 @@ export const FORWARDED_NAMES: readonly string[] = [
 ].map((name) => FORWARDED_PREFIX + name);
 
 /** Creates the header rules for forward auth, the counterpart of `request-headers.ts`. */
-export function createForwardAuthHeaders(settings: RequestHeaderSettings): ForwardAuthHeaders {
+export function createForwardAuthHeaders(settings: RequestHeaderSettings) {
   const { protectedNames, credentialNames, forwardCredentials } = settings;
   const withheld = withheldCookies(settings);
   const protectedFields = new ProtectedFields(settings);
@@ -96,7 +74,13 @@ export function createForwardAuthHeaders(settings: RequestHeaderSettings): Forwa
     return protectedFields.hasPrefix(lower) && !dropped.has(lower);
   };
   return {
-    refuse: ({ fields }, namesRemoved) => {
+    /**
+     * Refuses a request with a protected field that the proxy would let through: another spelling of a
+     * protected name, because proxies drop by exact name, and an unlisted name with a protected prefix, unless
+     * the response lists it.
+     * @param namesRemoved whether the response lists fields to remove
+     */
+    refuse: ({ fields }: RequestHead, namesRemoved: boolean): Refusal | undefined => {
       for (let i = 0; i < fields.length; i += 2) {
         const name = fields[i] as string;
         if (protectedFields.isAlias(name))
@@ -107,7 +91,11 @@ export function createForwardAuthHeaders(settings: RequestHeaderSettings): Forwa
       }
       return undefined;
     },
-    fields: (head, identity) => {
+    /**
+     * Returns fields for the upstream, flat: the identity, `Cookie` without the session, `Authorization` unless
+     * it has a token, and `Sec-WebSocket-Protocol` without one.
+     */
+    fields: (head: RequestHead, identity: readonly string[]): string[] => {
       const out = [...identity];
       const authorization = firstField(head.fields, AUTHORIZATION);
       if (authorization !== undefined && isForwarded(authorization)) out.push('Authorization', authorization);
@@ -117,7 +105,7 @@ export function createForwardAuthHeaders(settings: RequestHeaderSettings): Forwa
       if (protocols !== '') out.push('Sec-WebSocket-Protocol', protocols);
       return out;
     },
-    removed: (head, fields) => {
+    removed: (head: RequestHead, fields: readonly string[]): string[] => {
       const absent = unlessSent.filter((name) => firstField(fields, name) === undefined);
       const sent = head.fields
         .filter((name, i) => i % 2 === 0 && protectedFields.hasPrefix(foldName(name)))
@@ -131,10 +119,9 @@ export function createForwardAuthHeaders(settings: RequestHeaderSettings): Forwa
   };
 }
 
-/**
- * Returns the client's cookies as one field (joined by "; ", RFC 6265 5.4),
- * without the withheld ones.
- */
+export type ForwardAuthHeaders = ReturnType<typeof createForwardAuthHeaders>;
+
+/** Returns the client's cookies as one field (RFC 6265 5.4), without the withheld ones. */
 function cookieFor(fields: readonly string[], withheld: readonly string[]): string {
   let cookies = '';
   for (let i = 0; i < fields.length; i += 2) {

@@ -24,7 +24,6 @@ import type { ResponseHandler, UpstreamExchange } from './upstream-request.js';
 
 const TOO_SLOW: Refusal = { refusal: 'too_slow', detail: 'the request body stalled' };
 
-/** Forwards one request and its response. */
 class ForwardHandler implements ResponseHandler, Use, TimeoutListener, Uploading, ResponseFollower, InFlight {
   readonly #request: ForwardRequest;
   readonly #ownCookies: readonly string[];
@@ -37,7 +36,6 @@ class ForwardHandler implements ResponseHandler, Use, TimeoutListener, Uploading
   #permit: Permit | undefined;
   #hasInformational = false;
   #status: number | null = null;
-  /** Fields of the response as received. */
   #received: readonly string[] = [];
   #sentAt: number | null = null;
   #firstByteAt: number | null = null;
@@ -95,8 +93,8 @@ class ForwardHandler implements ResponseHandler, Use, TimeoutListener, Uploading
   abort(reason: Refusal): void {
     if (this.#over) return;
     const { head, req, res } = this.#request;
-    // A 401 states that the request was not applied (RFC 9110 15.5.2), which is unknown for a write
-    // that was sent. A gRPC status makes no such statement.
+    // A 401 states that the request was not applied (RFC 9110 15.5.2), which is unknown for a write that was
+    // sent. A gRPC status makes no such statement.
     if (!res.headersSent && (isRead(head.method) || !this.#retries.sent || isGrpcCall(req))) {
       this.#giveUp('abort', reason);
       return;
@@ -162,8 +160,8 @@ class ForwardHandler implements ResponseHandler, Use, TimeoutListener, Uploading
     this.#timeout.end();
     const { res } = this.#request;
     if (res.headersSent) {
-      // The response has begun: the client must see an abort, never a clean end. Chunks of
-      // this tick are sent first.
+      // The response has begun: the client must see an abort, never a clean end. Chunks of this tick are sent
+      // first.
       this.#finish('upstream');
       process.nextTick(breakOff, res, refusalOf(error, true));
       return;
@@ -173,7 +171,6 @@ class ForwardHandler implements ResponseHandler, Use, TimeoutListener, Uploading
     else this.#finish('upstream', refusalOf(error, this.#retries.sent));
   }
 
-  /** Flushes the head if no chunk arrived with it. */
   onReadEnd(): void {
     if (this.#over) return;
     this.#timeout.awaitNextByte();
@@ -202,10 +199,7 @@ class ForwardHandler implements ResponseHandler, Use, TimeoutListener, Uploading
   }
 
   /**
-   * Ends the request, once.
-   *
-   * Resources are released before any callback, which may end it again.
-   *
+   * Ends the request, once. Resources are released first, because a callback may end it again.
    * @param refusal the response to the client; undefined if its response has begun
    */
   #finish(aborted: ForwardOutcome['aborted'], refusal?: Refusal): void {
@@ -227,7 +221,6 @@ class ForwardHandler implements ResponseHandler, Use, TimeoutListener, Uploading
     });
   }
 
-  /** Ends the request and aborts it at the upstream. */
   #giveUp(aborted: 'client' | 'abort' | 'yielded', refusal?: Refusal): void {
     const { connection } = this;
     this.#finish(aborted, refusal);

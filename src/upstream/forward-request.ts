@@ -17,13 +17,11 @@ export interface ForwardRequest {
   readonly req: IncomingRequest;
   readonly res: OutgoingResponse;
   readonly upstream: Upstream;
-  /** The target for the upstream, without the address's path prefix. */
   readonly target: string;
   /** Limits of the route; null: those of the upstream. */
   readonly limits: RouteLimits | null;
   /** Request headers for the upstream, flat. */
   readonly fields: string[];
-  /** Header fields to add to the response, flat. */
   readonly responseFields: readonly string[];
   /** Whether the response may be a service worker script, and widen its scope. */
   readonly allowsServiceWorker: boolean;
@@ -32,19 +30,14 @@ export interface ForwardRequest {
   readonly owner: ForwardOwner;
 }
 
-/** Receives the end of a request. Called from socket events, so it must not throw. */
 export interface ForwardOwner {
-  /** The subject that the request was allowed for. */
   readonly subject: Subject | null;
   /** Called at most once, and only before any byte of a response was sent. */
   forwardRefused(refusal: Refusal): void;
-  /** Called once, at the end of the request. */
   forwardEnded(outcome: ForwardOutcome): void;
 }
 
-/** The outcome of a forwarded request. */
 export interface ForwardOutcome {
-  /** Status of the upstream's response; null without one. */
   readonly status: number | null;
   /** Which side aborted it before its end; `abort` for {@link InFlight.abort}, `yielded` to others. */
   readonly aborted: 'client' | 'upstream' | 'abort' | 'yielded' | null;
@@ -56,18 +49,14 @@ export interface ForwardOutcome {
 
 export interface InFlight {
   /**
-   * Aborts the request on both sides.
-   *
-   * If the response has not begun, the client receives the reason, except for a write that was
-   * sent: its outcome is unknown. Any other client sees an aborted response, never a clean end.
+   * Aborts the request on both sides. The client receives the reason, unless its response has begun or a
+   * write was sent, whose outcome is unknown. Then it sees an aborted response, never a clean end.
    */
   abort(reason: Refusal): void;
 }
 
-/** Forwards an authorized request to its upstream, streaming both bodies. */
 export type Forward = (request: ForwardRequest) => InFlight;
 
-/** Returns an authorized request in the form that is sent to one address. */
 export function requestTo(
   address: Address,
   { head, target, fields, upstream }: ForwardRequest,
@@ -84,8 +73,8 @@ export function requestTo(
     fields,
     body: upload,
     length: upload === undefined ? none : (head.contentLength ?? CHUNKED),
-    // Servers that do not know chunks leave them on the connection, and would serve them as the next
-    // request, with the identity headers that the client wrote (uWSGI's http11-socket does).
+    // Servers that do not know chunks leave them on the connection, and would serve them as the next request,
+    // with the identity headers that the client wrote (uWSGI's http11-socket does).
     closes:
       (upload !== undefined && !(expectsContent && head.contentLength !== undefined)) ||
       bindsConnection(fields, AUTHORIZATION),

@@ -3,8 +3,8 @@ import type { IncomingMessage } from 'node:http';
 import type { Refusal } from '../domain/refusal.js';
 import { forbidsContent } from '../domain/statuses.js';
 import { fieldValues } from '../http/fields.js';
-import { hasBody, type RequestHead } from '../http/head.js';
-import { CHUNKED, chunkStart, responseHead, UNFRAMED } from '../http1/write.js';
+import { type RequestHead, hasBody } from '../http/head.js';
+import { CHUNKED, UNFRAMED, chunkStart, responseHead } from '../http1/write.js';
 import { responseLimits } from './connection.js';
 import type { RefusedHandshake } from './tunnel.js';
 
@@ -33,8 +33,7 @@ function handshakeFault(head: RequestHead): string | undefined {
 }
 
 /**
- * Returns what the engine would refuse in the head of a response but Node.js accepts; undefined when
- * there is nothing. The names are those of the engine's faults.
+ * Returns what the engine would refuse in the head of a response but Node.js accepts, by the engine's names.
  */
 export function malformedHead({
   httpVersion,
@@ -48,12 +47,9 @@ export function malformedHead({
 }
 
 /**
- * Returns why an upstream's 101 does not open a WebSocket (RFC 6455 4.1); undefined when it does.
- *
- * A server that only echoes the status has not processed the key. The tunnel would then lead to
- * something other than a WebSocket.
- *
- * @param response fields of the 101 as received, flat
+ * Returns why an upstream's 101 does not open a WebSocket (RFC 6455 4.1). A server that only echoes the
+ * status has not processed the key, and the tunnel would lead to something else.
+ * @param response fields of the 101, flat
  * @param request fields of the client's handshake, flat
  */
 export function handshakeResponseFault(
@@ -80,16 +76,13 @@ export function handshakeResponseFault(
 }
 
 /**
- * Returns the bytes of the response to a client whose WebSocket the upstream refuses. Its connection
- * closes; a body that is cut off has no last chunk.
- *
- * @param fields for the client, flat
+ * Returns the response to a client whose WebSocket the upstream refuses. Its connection closes; a body that
+ * is cut off has no last chunk.
  */
 export function refusedResponse(
   { status, reason, body, isWhole }: Omit<RefusedHandshake, 'fields'>,
   fields: readonly string[],
 ): Buffer {
-  // Node.js accepts more in a reason than may be written.
   const phrase = /^[\t\x20-\x7e\x80-\xff]*$/.test(reason) ? reason : '';
   const kept = fields.filter((_, i) => fields[i - (i % 2)]?.toLowerCase() !== 'content-length');
   kept.push('Connection', 'close');
@@ -108,7 +101,6 @@ function extensionsOf(fields: readonly string[]): string[] {
   return listOf(fields, 'sec-websocket-extensions').map((each) => (each.split(';', 1)[0] ?? '').trim());
 }
 
-/** Returns the elements of a list. Empty ones mean nothing (RFC 9110 5.6.1.2). */
 function listOf(fields: readonly string[], name: string): string[] {
   return fieldValues(fields, name)
     .flatMap((value) => value.split(','))

@@ -7,17 +7,14 @@ import type { Dispatcher, ResponseHandler, UpstreamExchange } from './upstream-r
 
 type Settings = NonNullable<Config['upstreams'][string]['health_check']>;
 
-/** Maximum milliseconds until the first check, even if the interval is longer. */
 const FIRST_WITHIN_MS = 1_000;
 /** Random variation of the interval, as a fraction, so that processes do not check in step. */
 const JITTER = 0.1;
 const FIELDS: readonly string[] = ['User-Agent', 'latchkey-health-check'];
 
 /**
- * Periodically checks the health of an address.
- *
- * Each check opens its own connection. So it also detects whether the address accepts new ones, and
- * delays no request. A redirect counts as a response and is not followed.
+ * Periodically checks an address, each time over a connection of its own: so it detects whether new ones are
+ * accepted. A redirect counts as a response.
  */
 export class HealthCheck {
   readonly #address: Address;
@@ -28,10 +25,7 @@ export class HealthCheck {
   #pool: Dispatcher | undefined;
   #stopped = false;
 
-  /**
-   * @param host value of the Host field
-   * @param found called after each check with what is wrong; undefined when healthy
-   */
+  /** @param found called after each check with what is wrong; undefined when healthy */
   constructor(
     address: Address,
     host: string,
@@ -65,7 +59,6 @@ export class HealthCheck {
     }, ms).unref();
   }
 
-  /** Runs one check; resolves to what is wrong with the address, and never rejects. */
   #probe(): Promise<string | undefined> {
     const { path, timeout } = this.#settings;
     return new Promise((resolve) => {
@@ -96,7 +89,6 @@ export class HealthCheck {
   }
 }
 
-/** Reads the status of a response and ignores the rest. */
 class StatusReader implements ResponseHandler {
   connection: UpstreamExchange | undefined;
   readonly #finish: (fault: string | undefined) => void;

@@ -1,33 +1,29 @@
-import { connect, constants, type ClientHttp2Session } from 'node:http2';
+import { type ClientHttp2Session, type ClientHttp2Stream, connect, constants } from 'node:http2';
 import type { Socket } from 'node:net';
 import type { TLSSocket } from 'node:tls';
 import { destroyBetweenReads } from '../http/http2.js';
 import { FIELD_BYTES } from '../http/http2-fields.js';
 import { type Connect, MAX_RESPONSE_FIELDS, MAX_RESPONSE_HEAD } from './connection.js';
-import { NotHttp2 } from './faults.js';
+import { BrokenStream, InvalidUpstreamResponse, NotHttp2, NotProcessed, codeOf } from './faults.js';
 
 /** Maximum concurrent requests per connection, even if the upstream allows more. */
 export const MAX_STREAMS = 100;
 /**
- * Flow-control windows in bytes. That of a stream limits what is in flight
- * or buffered for its client.
- *
- * Node returns the bytes of a paused stream to the connection window at once, so that one slow
- * client does not block others.
+ * Flow-control windows in bytes. Node returns the bytes of a paused stream to the connection at once, so that
+ * one slow client does not block others.
  */
 const STREAM_WINDOW = 262_144;
 const CONNECTION_WINDOW = 4_194_304;
 /** Memory limit of node for one connection, in MiB. */
 const SESSION_MEMORY = 32;
 /**
- * Bytes of the fields of a request: more than `head_size` can be. When nghttp2 refuses a request,
- * node closes the connection after it.
+ * Bytes of a request's fields: more than `head_size` can be, because node closes the connection after an
+ * excess.
  */
 const MAX_SENT_FIELDS = 4_194_304;
 /** Maximum number of ORIGIN frames per connection: node stores all their origins. */
 const MAX_ORIGINS = 10;
 
-/** An open HTTP/2 connection. */
 export interface OpenSession {
   readonly session: ClientHttp2Session;
   readonly socket: Socket;
@@ -35,20 +31,13 @@ export interface OpenSession {
   readonly isClosing: () => boolean;
 }
 
-/**
- * Opens a connection and waits for the upstream's SETTINGS.
- *
- * The callback is called once, and not before this returns.
- */
+/** Opens a connection and waits for the upstream's SETTINGS. Calls back once, and not before it returns. */
 export type OpenHttp2 = (callback: (opened: OpenSession | Error) => void) => void;
 
 /**
- * Returns a function that opens HTTP/2 connections.
- *
- * A connection is open once the upstream's SETTINGS arrive, the first frame of every HTTP/2 server
- * (RFC 9113 3.4). Nothing of a request is sent before, so the request can still go elsewhere.
- *
- * @param timeout milliseconds to wait for the SETTINGS
+ * A connection is open once the upstream's SETTINGS arrive, the first frame of every HTTP/2 server (RFC 9113
+ * 3.4). Until then nothing of a request is sent, so it can still go elsewhere.
+ * @param timeout milliseconds
  * @param maxHead bytes of the fields of a response
  */
 export function http2Opener(connectSocket: Connect, timeout: number, maxHead = MAX_RESPONSE_HEAD): OpenHttp2 {
@@ -86,7 +75,6 @@ function begin(socket: Socket, timeout: number, maxHead: number, callback: Param
   session.on('error', failed).once('close', closed).once('remoteSettings', opened);
 }
 
-/** Creates a session with a listener for each of its events. */
 function sessionOn(socket: Socket, maxHead: number, doomed: () => void): ClientHttp2Session {
   const session = connect('http://upstream', {
     createConnection: () => socket,
@@ -94,8 +82,8 @@ function sessionOn(socket: Socket, maxHead: number, doomed: () => void): ClientH
     maxSessionMemory: SESSION_MEMORY,
     maxHeaderListPairs: MAX_RESPONSE_FIELDS,
     maxSendHeaderBlockLength: MAX_SENT_FIELDS,
-    // Requests of many users share the connection. With a dynamic table, the size of one request
-    // would reveal fields of others (RFC 7541 7.1).
+    // Requests of many users share the connection. With a dynamic table, the size of one request would reveal
+    // fields of others (RFC 7541 7.1).
     maxDeflateDynamicTableSize: 0,
     settings: {
       enablePush: false,
@@ -117,11 +105,53 @@ function sessionOn(socket: Socket, maxHead: number, doomed: () => void): ClientH
   return session;
 }
 
-/**
- * Replaces the error of a refused handshake, by which a server may reject HTTP/2 (RFC 7301 3.2).
- */
+/** A server may reject HTTP/2 by refusing the handshake (RFC 7301 3.2). */
 function ofAlpn(error: Error): Error {
   return /NO_APPLICATION_PROTOCOL/.test((error as NodeJS.ErrnoException).code ?? '')
     ? new NotHttp2('it refused HTTP/2 in ALPN')
     : error;
+}
+
+const NAMES: readonly string[] = [
+  'NO_ERROR',
+  'PROTOCOL_ERROR',
+  'INTERNAL_ERROR',
+  'FLOW_CONTROL_ERROR',
+  'SETTINGS_TIMEOUT',
+  'STREAM_CLOSED',
+  'FRAME_SIZE_ERROR',
+  'REFUSED_STREAM',
+  'CANCEL',
+  'COMPRESSION_ERROR',
+  'CONNECT_ERROR',
+  'ENHANCE_YOUR_CALM',
+  'INADEQUATE_SECURITY',
+  'HTTP_1_1_REQUIRED',
+];
+
+/** Codes of an invalid or excessive response; a reset by nghttp2 looks like one by the upstream. */
+const INVALID_RESPONSE_CODES: ReadonlySet<number> = new Set([
+  constants.NGHTTP2_PROTOCOL_ERROR,
+  constants.NGHTTP2_FLOW_CONTROL_ERROR,
+  constants.NGHTTP2_ENHANCE_YOUR_CALM,
+]);
+
+export function faultOfStream(
+  stream: ClientHttp2Stream,
+  { session, socket }: OpenSession,
+  lastStream: number,
+  error: Error | undefined,
+): Error {
+  const code = stream.rstCode;
+  const name = NAMES[code] ?? String(code);
+  if (code === constants.NGHTTP2_REFUSED_STREAM || (stream.id ?? 0) > lastStream)
+    return new NotProcessed('the upstream refused the stream');
+  if (error !== undefined && codeOf(error) === 'ERR_HTTP2_ERROR')
+    return new InvalidUpstreamResponse(`malformed HTTP/2: ${error.message}`);
+  if (session.destroyed || socket.destroyed)
+    return new BrokenStream(error?.message ?? 'the upstream closed the connection');
+  if (code === constants.NGHTTP2_HTTP_1_1_REQUIRED)
+    return new InvalidUpstreamResponse('it requires HTTP/1.1; set protocol: http1');
+  if (INVALID_RESPONSE_CODES.has(code)) return new InvalidUpstreamResponse(`malformed response: ${name}`);
+  return new BrokenStream(`the stream was reset: ${name}`);
 }

@@ -4,8 +4,7 @@ import { compactReads } from '../http/http2.js';
 import { DEFAULT_LIMITS } from '../http1/events.js';
 import { UnwritableMessage } from '../http1/write.js';
 import { FieldsTooLarge, InvalidUpstreamResponse, isTimeout, NotProcessed } from './faults.js';
-import type { OpenSession } from './http2-connect.js';
-import { faultOfStream } from './http2-faults.js';
+import { type OpenSession, faultOfStream } from './http2-connect.js';
 import { areUnusual, requestFields, sizeOfFields, withoutPseudoFields } from './http2-fields.js';
 import type { BodySink } from './upload.js';
 import type { ResponseHandler, UpstreamExchange, UpstreamRequest } from './upstream-request.js';
@@ -16,7 +15,6 @@ const MAX_KEPT_CHUNKS = 256;
 /** Milliseconds that the end of a stream may come after the head of a response without a body. */
 const LATE_END_MS = 200;
 
-/** The connection of an exchange. */
 export interface ExchangeOwner {
   /** The last stream that the upstream may have processed, as it reports. */
   readonly lastStream: number;
@@ -24,17 +22,14 @@ export interface ExchangeOwner {
   withdrawn(exchange: Http2Exchange): void;
   /** Called when the response begins, or the exchange ends without one. */
   settled(): void;
-  /** Called when the stream is closed. */
   closed(): void;
   /** Called after a timeout during which the upstream sent nothing at all. */
   silent(): void;
 }
 
 /**
- * One request and its response on an HTTP/2 stream.
- *
- * Nothing here ends a stream within a read of its connection. Node calls these listeners inside
- * nghttp2, where a reset would be sent at once and free what is being read.
+ * One request and its response on an HTTP/2 stream. Nothing here ends a stream within a read of its
+ * connection: nghttp2 would free what is being read.
  */
 export class Http2Exchange implements UpstreamExchange, BodySink {
   /** Whether its connection must carry no other request. */
@@ -55,10 +50,7 @@ export class Http2Exchange implements UpstreamExchange, BodySink {
   #hasEnded = false;
   #left: number;
   #last: Buffer | undefined;
-  /**
-   * Body chunks sent so far, in case the upstream refuses the request; undefined
-   * when they are too large.
-   */
+  /** Body chunks sent so far, in case the upstream refuses the request; undefined when too large. */
   #kept: Buffer[] | undefined = [];
   #keptBytes = 0;
   #trailers: readonly string[] = [];
@@ -74,16 +66,10 @@ export class Http2Exchange implements UpstreamExchange, BodySink {
     handler.connection = this;
   }
 
-  /** Sets the connection that the exchange waits for, or uses. */
   set owner(owner: ExchangeOwner) {
     this.#owner = owner;
   }
 
-  /**
-   * Sends the request.
-   *
-   * @returns whether it has a stream
-   */
   begin(opened: OpenSession): boolean {
     const { body } = this.#request;
     const { maxHeaderListSize: limit = Infinity } = opened.session.remoteSettings;
@@ -108,7 +94,6 @@ export class Http2Exchange implements UpstreamExchange, BodySink {
     return true;
   }
 
-  /** Whether the request still waits to be written. */
   get isUnwritten(): boolean {
     const stream = this.#stream;
     if (stream === undefined || this.#hasEnded || this.#hasResponse || stream.closed) return false;
@@ -129,7 +114,6 @@ export class Http2Exchange implements UpstreamExchange, BodySink {
     this.fail(error);
   }
 
-  /** Ends the exchange with an error, which its handler receives. */
   fail(error: Error): void {
     if (this.#hasEnded) return;
     this.#hasEnded = true;
@@ -141,10 +125,8 @@ export class Http2Exchange implements UpstreamExchange, BodySink {
   }
 
   /**
-   * Sends a chunk of the body.
-   *
-   * The last chunk of a body of known length is held back until the client's body ends. The
-   * upstream must not accept a body as complete that the client continues or aborts.
+   * The last chunk of a body of known length waits for the end of the client's body: the upstream must not
+   * accept a body as complete that the client continues or aborts.
    */
   write(chunk: Buffer): boolean {
     const stream = this.#stream;
@@ -185,8 +167,7 @@ export class Http2Exchange implements UpstreamExchange, BodySink {
   #listen(stream: ClientHttp2Stream): void {
     compactReads(stream);
     const push = stream.push.bind(stream);
-    // Node ends the stream in the same way for a reset with NO_ERROR, but
-    // then it is closed already.
+    // Node ends the stream in the same way for a reset with NO_ERROR, but then it is closed already.
     stream.push = (chunk: unknown, encoding?: BufferEncoding) => {
       if (chunk === null && !stream.closed && !stream.destroyed) this.#isComplete = true;
       return push(chunk, encoding);
@@ -238,11 +219,9 @@ export class Http2Exchange implements UpstreamExchange, BodySink {
   }
 
   /**
-   * Ends a response that has no body, before the end of its stream.
-   *
-   * That end may be a frame of its own, so it has a moment to arrive: an upstream may limit how many
-   * streams are reset. Some servers send the body all the same (Jetty), or no end (Tomcat, for
-   * trailers).
+   * Ends a response without a body before its stream ends. The end may be a frame of its own, so it has a
+   * moment: an upstream may limit resets. Some servers send the body all the same (Jetty), or no end
+   * (Tomcat).
    */
   #endWithHead(): void {
     const stream = this.#stream;
@@ -303,13 +282,8 @@ export class Http2Exchange implements UpstreamExchange, BodySink {
 }
 
 /**
- * Resets a stream.
- *
- * Node's `close` ends the stream before it sends the reset, so that an incomplete body would look
- * complete (Node 20 to 26). It destroys the stream anyway, so nothing is lost without that end.
- *
- * Node keeps a stream that both sides have ended, or the upstream has reset with NO_ERROR, until it
- * is read. After a client that does not read, nothing reads it.
+ * Resets a stream without node's `close` ending it first, which would make an incomplete body look complete
+ * (Node 20 to 26). Node keeps a stream that has ended until it is read, so that one is destroyed.
  */
 function resetSoon(stream: ClientHttp2Stream): void {
   setImmediate(() => {

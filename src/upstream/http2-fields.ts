@@ -3,11 +3,7 @@ import { checkValue, type Http2Fields, http2Fields } from '../http/http2.js';
 import { FIELD_BYTES, isBinaryList, isBinaryName } from '../http/http2-fields.js';
 import type { UpstreamRequest } from './upstream-request.js';
 
-/**
- * Returns the fields of a request, pseudo-header fields included.
- *
- * @throws TypeError for a name or value that cannot be sent
- */
+/** @throws TypeError for a name or value that cannot be sent */
 export function requestFields(
   { method, target, host, fields, length }: UpstreamRequest,
   scheme: string,
@@ -26,11 +22,10 @@ export function requestFields(
 }
 
 /**
- * Bytes of a request's fields up to which they share a connection. Many servers take no more by
- * default, and some of these close the connection (gRPC's C-core, nginx).
+ * Bytes of fields up to which requests share a connection. Some servers close it for more (gRPC's C-core,
+ * nginx).
  */
 const MAX_SHARED = 8_192;
-/** Bytes of the fields that {@link requestFields} adds, their values excluded. */
 const ADDED = ':method:scheme:authority:pathtetrailerscontent-length000000000'.length + 6 * FIELD_BYTES;
 
 /** Returns the size of a request's fields as `SETTINGS_MAX_HEADER_LIST_SIZE` counts it. */
@@ -42,8 +37,8 @@ export function sizeOfFields({ method, target, host, fields }: UpstreamRequest, 
 }
 
 /**
- * Returns whether an upstream may close the connection because of a request's fields, or take later
- * requests for those of its user, so that it must be the request's own.
+ * Whether an upstream may close the connection because of a request's fields, or take later requests for
+ * those of its user, so that the connection must be the request's own.
  */
 export function areUnusual({ fields }: UpstreamRequest, size: number): boolean {
   if (size > MAX_SHARED || bindsConnection(fields, AUTHORIZATION)) return true;
@@ -52,7 +47,6 @@ export function areUnusual({ fields }: UpstreamRequest, size: number): boolean {
   return false;
 }
 
-/** Returns a flat list of fields without the pseudo-header fields. */
 export function withoutPseudoFields(raw: readonly string[]): string[] {
   const fields: string[] = [];
   for (let i = 0; i + 1 < raw.length; i += 2) {

@@ -1,13 +1,11 @@
 import type { Socket } from 'node:net';
-import { batchWrites, flushLarge } from '../http/write-batch.js';
+import { batchWrites, flushLarge } from '../net/write-batch.js';
 import { CHUNK_END, CHUNKED, chunkStart, lastChunk, type Length } from '../http1/write.js';
 import type { BodySink } from './upload.js';
 
 /**
- * Writes the body of one request after its head.
- *
- * The last chunk of a body of known length is held back until the client's body ends. The upstream
- * must not accept a body as complete that the client continues or aborts.
+ * Writes the body of one request after its head. The last chunk of a body of known length waits for the end
+ * of the client's body: the upstream must not accept a body as complete that the client continues or aborts.
  */
 export class RequestBodyWriter implements BodySink {
   /** Whether the head was sent, and perhaps a part of the body. */
@@ -21,7 +19,6 @@ export class RequestBodyWriter implements BodySink {
   #left: number;
   #last: Buffer | undefined;
 
-  /** @param fail called when the body length differs from that in the head */
   constructor(socket: Socket, length: Length, fail: (error: Error) => void) {
     this.#socket = socket;
     this.#fail = fail;
@@ -34,7 +31,6 @@ export class RequestBodyWriter implements BodySink {
     return this.#isComplete && this.#socket.writableLength === 0;
   }
 
-  /** Whether nothing written so far is still in memory. */
   get isFlushed(): boolean {
     return this.#socket.writableLength === 0 && this.#last === undefined;
   }

@@ -5,13 +5,12 @@ import {
   holdsToken,
   jwtsIn,
 } from '../http/authorization.js';
-import { pairsWith } from '../http/cookies.js';
+import { isNamed, pairsWith } from '../http/cookies.js';
 import { asPropertyName, NameCache } from '../http/fields.js';
 import type { RequestHead } from '../http/head.js';
 import { foldName, ProtectedFields, type ProtectedNames } from '../http/protected-fields.js';
 import { SUBPROTOCOLS, withoutCarriers } from '../http/subprotocols.js';
 
-/** Settings for the request headers, in addition to the fields that are never forwarded. */
 export interface RequestHeaderSettings extends ProtectedNames {
   /** Exact names of the cookies with a session or a JWT; forwarded only with `forwardCredentials`. */
   readonly credentialCookies: readonly string[];
@@ -36,7 +35,6 @@ export type RequestHeaders = (
 
 type Treatment = 'keep' | 'drop' | 'cookie' | 'authorization' | 'subprotocols' | 'trace';
 
-/** The name of a client's field, and how the field is treated. */
 interface Known {
   readonly name: string;
   readonly treatment: Treatment;
@@ -44,10 +42,7 @@ interface Known {
 
 const TRACEPARENT = 'traceparent';
 
-/**
- * Creates the builder of request headers. They are rebuilt from the received
- * ones, not passed through.
- */
+/** The fields are rebuilt from the received ones, not passed through. */
 export function createRequestHeaders(settings: RequestHeaderSettings): RequestHeaders {
   const { forwardCredentials, tracing } = settings;
   const isForwarded = authorizationFilter(settings);
@@ -84,8 +79,8 @@ export function createRequestHeaders(settings: RequestHeaderSettings): RequestHe
       if (treatment === 'drop' || listed?.has(name.toLowerCase()) === true) continue;
       if (treatment === 'keep') out.push(name, value);
       else if (treatment === 'trace') {
-        // `tracestate` means nothing without a trace (W3C Trace Context 4.3), and a
-        // malformed trace is dropped.
+        // `tracestate` means nothing without a trace (W3C Trace Context 4.3), and a malformed trace is
+        // dropped.
         if (head.trace !== undefined) out.push(name, value);
       } else if (treatment === 'authorization') {
         if (isForwarded(value)) out.push(name, value);
@@ -108,15 +103,10 @@ export function createRequestHeaders(settings: RequestHeaderSettings): RequestHe
   };
 }
 
-/**
- * Maximum parts of an `Authorization` value that may be JWTs. Decoding one costs about 8 µs, and 16
- * KiB have room for thousands.
- */
+/** Maximum parts of an `Authorization` value that may be JWTs: 16 KiB have room for thousands. */
 const MAX_JWTS = 32;
 
-/**
- * Creates the test of whether an `Authorization` value may be forwarded: any without a credential.
- */
+/** Whether an `Authorization` value may be forwarded: any without a credential. */
 export function authorizationFilter({
   forwardCredentials,
   schemes,
@@ -137,11 +127,7 @@ export function lowerCase(name: string): string {
   return name.toLowerCase();
 }
 
-/**
- * Returns the lower-case options of a Connection field (RFC 9110 7.6.1).
- *
- * @returns undefined for the usual values, which name no field
- */
+/** Returns the lower-case options of a Connection field (RFC 9110 7.6.1); undefined for the usual values. */
 function connectionOptions(connection: string): Set<string> | undefined {
   if (connection === 'keep-alive' || connection === 'close') return undefined;
   return new Set(connection.split(',').map((option) => option.trim().toLowerCase()));
@@ -159,7 +145,6 @@ export function withheldCookies({
   return forwardCredentials ? ownCookies : [...credentialCookies, ...ownCookies];
 }
 
-/** Returns a Cookie field without some cookies; the bytes of the others are unchanged. */
 export function withoutCookies(field: string, names: readonly string[]): string {
   let left = field;
   for (let i = 0; i < names.length; i++) left = withoutCookie(left, names[i] as string);
@@ -180,13 +165,11 @@ export function withoutCookie(field: string, name: string): string {
   return kept.join(';').trim();
 }
 
-/**
- * Returns whether a pair has this cookie's name, with or without a prefix
- * that browsers distinguish.
- */
 function isCookie(pair: string, name: string): boolean {
   if (!pair.includes(name)) return false;
   const equals = pair.indexOf('=');
   const found = (equals < 0 ? pair : pair.slice(0, equals)).trim();
-  return found === name || found === `__Host-${name}` || found === `__Secure-${name}`;
+  if (found === name) return true;
+  const prefix = found.startsWith('__Host-') ? 7 : found.startsWith('__Secure-') ? 9 : 0;
+  return isNamed(found.slice(prefix), name);
 }

@@ -20,10 +20,8 @@ const HOP_BY_HOP: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Fields that are significant only in a head (RFC 9110 6.5.1).
- *
- * They concern framing, routing, credentials, and the handling of the content. The writers of
- * HTTP/1.1 and HTTP/2 refuse trailers with a framing or hop-by-hop field.
+ * Fields that are significant only in a head (RFC 9110 6.5.1). The writers of HTTP/1.1 and HTTP/2 refuse
+ * trailers with a framing or hop-by-hop field.
  */
 const NOT_IN_TRAILERS: ReadonlySet<string> = new Set([
   ...HOP_BY_HOP_NAMES,
@@ -48,7 +46,6 @@ const NOT_IN_TRAILERS: ReadonlySet<string> = new Set([
   'www-authenticate',
 ]);
 
-/** The treatment of a response field, by its name. */
 type Treatment =
   | 'keep'
   | 'drop'
@@ -61,7 +58,6 @@ type Treatment =
   | 'type'
   | 'worker-scope';
 
-/** What is known about a name as received. */
 interface FieldName {
   readonly lower: string;
   readonly treatment: Treatment;
@@ -91,15 +87,10 @@ function treat(name: string): Treatment {
 }
 
 /**
- * Builds the response headers for the client from those of the upstream.
- *
- * @param status for 1xx, 204 and 304, Content-Length is dropped (RFC 9110 8.6; in a 304 it would be
- *   that of another response); for 205, it is 0
- * @param raw names and values as received, flat
+ * Builds the response headers for the client from those of the upstream. Content-Length is dropped for 1xx,
+ * 204 and 304 (RFC 9110 8.6), and 0 for 205.
  * @param added fields of Latchkey's own, which replace the upstream's of the same names
  * @param ownCookies names of Latchkey's cookies, which an upstream cannot set, clear or shadow
- * @param allowsServiceWorker whether the response may be a service worker
- *   script, and widen its scope
  * @param cors fields that replace the upstream's CORS fields; null keeps the upstream's
  * @throws InvalidUpstreamResponse for framing that two readers could interpret differently
  */
@@ -159,8 +150,7 @@ export function responseHeaders(
   }
   if (framings > 1) throw new InvalidUpstreamResponse('more than one length');
   const kept = listed === undefined ? fields : withoutListed(fields, listed);
-  // A cache must not reuse it for a service worker script, whose request is
-  // refused (RFC 9110 12.5.5).
+  // A cache must not reuse it for a service worker script, whose request is refused (RFC 9110 12.5.5).
   if (isScript && !allowsServiceWorker) kept.push('Vary', 'Service-Worker');
   if (status === 205) kept.push('Content-Length', '0');
   for (let i = 0; i < added.length; i++) kept.push(added[i] as string);
@@ -170,11 +160,7 @@ export function responseHeaders(
   return kept;
 }
 
-/**
- * Adds the lower-case options of a Connection field to a set (RFC 9110 7.6.1).
- *
- * The usual values name no field and are skipped.
- */
+/** Adds the lower-case options of a Connection field (RFC 9110 7.6.1); the usual values name no field. */
 function optionsOf(connection: string, before: Set<string> | undefined): Set<string> | undefined {
   if (connection === 'keep-alive' || connection === 'close') return before;
   const options = before ?? new Set<string>();
@@ -193,19 +179,14 @@ function withoutListed(fields: readonly string[], listed: ReadonlySet<string>): 
   return kept;
 }
 
-/**
- * Returns whether a field belongs to CORS (Fetch, 3.2.3).
- *
- * @param name in lower case
- */
+/** @param name in lower case */
 function isCorsField(name: string): boolean {
   return name.startsWith('access-control-');
 }
 
 /**
- * Builds the trailers for the client: those allowed in trailers, without Latchkey's own names and
- * those that Connection lists (RFC 9110 7.6.1).
- *
+ * Builds the trailers for the client, without Latchkey's own names and those that Connection lists (RFC 9110
+ * 7.6.1).
  * @param head fields of the response as received, flat
  * @param hasCors whether Latchkey sets the CORS fields of the response
  */
@@ -228,10 +209,7 @@ export function responseTrailers(
   return trailers;
 }
 
-/**
- * Returns a Clear-Site-Data value without directives that end the session;
- * undefined if none is left.
- */
+/** Returns a Clear-Site-Data value without directives that end the session; undefined if none is left. */
 function withoutCookieClearing(clearSiteData: string): string | undefined {
   const kept = clearSiteData.split(',').filter((directive) => !clearsCookies(directive));
   return kept.length === 0 ? undefined : kept.join(',').trim();

@@ -4,13 +4,9 @@ import { grpcTrailers } from '../http/grpc.js';
 import { refusalReply } from '../http/replies.js';
 import type { Refusal } from '../domain/refusal.js';
 
-/**
- * Maximum bytes of a body that are sent as one string with the head: node writes strings of up to
- * 16 KiB without allocating memory.
- */
+/** Maximum bytes of a body that are sent as one string with the head, which needs no buffer. */
 const MAX_JOINED = 8 * 1024;
 
-/** Writes the body of an upstream's response to the client. */
 export class ResponseWriter {
   readonly #req: IncomingRequest;
   readonly #res: OutgoingResponse;
@@ -18,14 +14,12 @@ export class ResponseWriter {
   #stalled: NodeJS.Timeout | undefined;
   #wrote = false;
 
-  /** @param idleTimeout milliseconds in which the client must read buffered data */
   constructor(req: IncomingRequest, res: OutgoingResponse, idleTimeout: number) {
     this.#req = req;
     this.#res = res;
     this.#idleTimeout = idleTimeout;
   }
 
-  /** Whether data is buffered because the client does not read. */
   get isStalled(): boolean {
     return this.#stalled !== undefined;
   }
@@ -35,7 +29,6 @@ export class ResponseWriter {
     const res = this.#res;
     const joins = !this.#wrote && chunk.length <= MAX_JOINED && !res.chunkedEncoding;
     this.#wrote = true;
-    // A string is written together with its head.
     if (joins ? res.write(chunk.toString('latin1'), 'latin1') : res.write(chunk)) return false;
     if (this.#stalled !== undefined) return false;
     this.#stalled = setTimeout(onStall, this.#idleTimeout, res);
@@ -53,17 +46,13 @@ export class ResponseWriter {
     this.#stalled = undefined;
   }
 
-  /**
-   * Ends the response.
-   *
-   * @param hasUpload whether the request has a body, which may be incomplete
-   */
+  /** @param hasUpload whether the request has a body, which may be incomplete */
   end(hasUpload: boolean): void {
     const [req, res] = [this.#req, this.#res];
     const isUnread = hasUpload && !req.readableEnded;
     if (isUnread && res.shouldKeepAlive === false) {
-      // If the connection were closed while the client sends, it would be reset, and the
-      // response might be lost with it.
+      // If the connection were closed while the client sends, it would be reset, and the response might be
+      // lost with it.
       res.flushHeaders();
       lingeringEnd(req, res);
     } else {
@@ -74,19 +63,12 @@ export class ResponseWriter {
   }
 }
 
-/**
- * Aborts a response so that the client sees that it is incomplete; a gRPC
- * client receives the reason.
- */
+/** Aborts a response so that the client sees that it is incomplete; a gRPC client receives the reason. */
 export function breakOff(res: OutgoingResponse, reason: Refusal): void {
   if (res.endGrpc?.(grpcTrailers(refusalReply(reason))) !== true) res.destroy();
 }
 
-/**
- * Closes the connection if the client does not read a complete response in time.
- *
- * @param timeout milliseconds
- */
+/** Closes the connection if the client does not read a complete response in time. */
 function destroyUnlessTaken(res: OutgoingResponse, timeout: number): void {
   const timer = setTimeout(onStall, timeout, res);
   res.once('close', () => clearTimeout(timer));

@@ -1,4 +1,4 @@
-import type { Active, Address } from './address.js';
+import type { Address } from './address.js';
 import {
   BrokenStream,
   InvalidUpstreamResponse,
@@ -9,50 +9,36 @@ import {
 } from './faults.js';
 import type { Upstream } from './upstreams.js';
 
-/** How a failed request may be resent. */
 export interface Resendable {
   /** Whether none of its body was read, so that all of it can be sent to another address. */
   readonly bodyUnsent: boolean;
-  /**
-   * Whether it may be sent twice: it has no side effects and no body, and no response has begun.
-   */
+  /** Whether it may be sent twice: no side effects, no body, and no response has begun. */
   readonly idempotent: boolean;
 }
 
 /**
- * The sequence of addresses that one request is sent to.
- *
- * What was not sent cannot take effect twice, so any request goes on to an untried address. A
- * request that an address may have received is resent only if it has no side effects
- * (RFC 9110 9.2.2). Over HTTP/2 it is not: it may be what broke the connection of other users, and
- * the upstream says what it did not process. Without another address it goes to the same one again: an idle connection may
- * have closed just as it was used.
+ * The sequence of addresses that one request is sent to. What was not sent goes on to an untried address.
+ * What an address may have received is resent only without side effects (RFC 9110 9.2.2), and never over
+ * HTTP/2: it may be what broke the connection, and the upstream says what it did not process.
  */
 export class RetryState {
   readonly #upstream: Upstream;
   #address: Address | undefined;
-  #active: Active | undefined;
+  #isActive = false;
   #failed: Address[] | undefined;
   #count = 0;
   /** Whether the address may have received part of the request. */
   sent = false;
-  /** Whether it goes to the same address as before. */
   isRepeated = false;
 
   constructor(upstream: Upstream) {
     this.#upstream = upstream;
   }
 
-  /** Chooses the first address. */
   begin(): Address {
     return this.#use(this.#upstream.choose() as Address);
   }
 
-  /**
-   * Records a failure of the address, and returns the next one.
-   *
-   * @returns undefined when the request must not be resent
-   */
   nextAddress(error: Error, { bodyUnsent, idempotent }: Resendable): Address | undefined {
     const address = this.#address as Address;
     const upstream = this.#upstream;
@@ -81,7 +67,8 @@ export class RetryState {
   }
 
   end(): void {
-    this.#active?.end();
+    if (this.#isActive && this.#address !== undefined) this.#address.active -= 1;
+    this.#isActive = false;
   }
 
   #use(address: Address): Address {
@@ -89,7 +76,8 @@ export class RetryState {
     this.sent = false;
     this.isRepeated = address === this.#address;
     this.#address = address;
-    this.#active = address.active.begin();
+    address.active += 1;
+    this.#isActive = true;
     return address;
   }
 }

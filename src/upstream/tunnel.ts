@@ -5,44 +5,33 @@ import httpProxy from 'http-proxy';
 import { responseLimits } from './connection.js';
 import { codeOf, InvalidUpstreamResponse } from './faults.js';
 
-/**
- * The arguments of an `upgrade` event: the response, its connection, and the bytes after its head.
- */
+/** The arguments of an `upgrade` event: the response, its connection, and the bytes after its head. */
 export type Upgraded = [answer: IncomingMessage, opened: Socket, rest: Buffer];
 
-/** The parts of a tunnel request. */
 export interface TunnelOptions {
   readonly socket: Socket;
-  /** An open connection to the upstream. */
   readonly opened: Socket;
   /** Milliseconds for a side to receive what is left after the other has ended. */
   readonly idleTimeout: number;
-  /** The complete target. */
   readonly path: string;
-  /** Flat list of names and values. */
   readonly fields: readonly string[];
   readonly failed: (error: Error) => void;
 }
 
-/** A tunnel request in flight; its creator listens to `upgrade` and `response`. */
 export interface TunnelRequest {
   readonly request: ClientRequest;
   /**
-   * Responds to the client with 101 and these fields, and forwards the bytes of both sides; `early`
-   * are those that the client has sent already.
+   * Responds to the client with 101, and forwards the bytes of both sides.
+   * @param early what the client has sent already
    */
   readonly open: (upgraded: Upgraded, fields: readonly string[], early: Buffer) => void;
 }
 
-/**
- * Milliseconds of silence before TCP keep-alive probes, which find WebSockets with a dead peer. No
- * other timeout limits their silence.
- */
+/** Milliseconds of silence before TCP keep-alive probes, which find WebSockets with a dead peer. */
 const TCP_KEEP_ALIVE_MS = 60_000;
 
 /**
- * Milliseconds without data after which the other side closes too: a WebSocket exchanges close
- * frames first (RFC 6455 7.1.1).
+ * Milliseconds without data after which the other side closes too: close frames come first (RFC 6455 7.1.1).
  */
 const LINGER_MS = 5_000;
 /** Milliseconds between two checks whether data was delivered; a permit is held in the meantime. */
@@ -58,9 +47,7 @@ const LIMITS = responseLimits();
 const TARGET = 'http://upstream';
 
 /**
- * The only request that http-proxy sees.
- *
- * It would use names as keys of plain objects, and change slashes in the path.
+ * The only request that http-proxy sees: it would use names as keys of plain objects, and change the path.
  */
 const BARE_HANDSHAKE: Partial<IncomingMessage> = {
   method: 'GET',
@@ -82,20 +69,10 @@ class OpenConnection extends HttpAgent {
   }
 }
 
-/**
- * Opens tunnels with http-proxy.
- *
- * http-proxy forwards any response unchanged, so it receives only those
- * that the caller has checked.
- */
+/** http-proxy forwards any response unchanged, so it receives only those that the caller has checked. */
 export class Tunnels {
   readonly #proxy = httpProxy.createProxyServer({});
 
-  /**
-   * Sends a tunnel request.
-   *
-   * @throws TypeError for a path, name or value that cannot be sent
-   */
   request(options: TunnelOptions): TunnelRequest {
     const request = this.#send(options);
     const [onUpgrade] = request.listeners('upgrade') as ((...args: Upgraded) => void)[];
@@ -111,7 +88,6 @@ export class Tunnels {
         socket.setDefaultEncoding('latin1');
         linkSockets(socket, opened, idleTimeout);
         opened.setKeepAlive(true, TCP_KEEP_ALIVE_MS);
-        // http-proxy resumes it.
         socket.pause();
         if (early.length > 0) socket.unshift(early);
         onUpgrade.apply(request, upgraded);
@@ -158,21 +134,16 @@ function limitInterim(request: ClientRequest, failed: (error: Error) => void): v
   });
 }
 
-/** A response that does not switch protocols. */
 export interface RefusedHandshake {
   readonly status: number;
   readonly reason: string;
-  /** As received, flat. */
   readonly fields: readonly string[];
   readonly body: Buffer;
-  /** Whether that is all of the body. */
   readonly isWhole: boolean;
 }
 
 /**
- * Reads a response that does not switch protocols, and calls back once: at its end, when it breaks
- * off, or at the limit of its body.
- *
+ * Reads a response that does not switch protocols; calls back at its end, or the limit of its body.
  * @returns a function that ends the wait for the rest
  */
 export function readRefused(answer: IncomingMessage, done: (refused: RefusedHandshake) => void): () => void {
@@ -196,13 +167,11 @@ export function readRefused(answer: IncomingMessage, done: (refused: RefusedHand
   return () => end(false);
 }
 
-/** Returns the fault for an error of Node.js's client. */
 function faultOf(error: Error): Error {
   if (!codeOf(error).startsWith('HPE_')) return error;
   return new InvalidUpstreamResponse(`malformed response: ${error.message}`);
 }
 
-/** Converts a flat list of fields to the headers that http-proxy writes. */
 function headersOf(fields: readonly string[]): Record<string, string | string[]> {
   const headers = Object.create(null) as Record<string, string | string[]>;
   headers['Connection'] = 'Upgrade';
@@ -219,12 +188,8 @@ function headersOf(fields: readonly string[]): Record<string, string | string[]>
 }
 
 /**
- * Connects the ends of both sides.
- *
- * A side that ends or breaks passes its end on, and one that ends receives what the other still
- * sends. A side that is destroyed before, as by a revocation, takes the other with it.
- *
- * @param idleTimeout milliseconds for a side that has yet to receive something
+ * Connects the ends of both sides: a side that ends or breaks passes its end on and receives what the other
+ * still sends; one that is destroyed before, as by a revocation, takes the other with it.
  */
 function linkSockets(client: Socket, upstream: Socket, idleTimeout: number): void {
   let closing: NodeJS.Timeout | undefined;

@@ -10,7 +10,6 @@ import type { RequestHead } from '../http/head.js';
 import { acceptedCarrier } from '../http/subprotocols.js';
 import type { RouteLimits } from '../policy/route.js';
 import type { Address } from './address.js';
-import { FrameBoundary, TRY_AGAIN_LATER } from './frame-boundary.js';
 import { handshakeResponseFault, malformedHead, refusedResponse } from './handshake.js';
 import { responseHeaders } from './response-headers.js';
 import type { InFlight } from './forward-request.js';
@@ -34,43 +33,30 @@ const TOO_EARLY: Refusal = {
   detail: 'too many bytes after the WebSocket handshake, before its response',
 };
 
-/** An authorized WebSocket handshake to forward. */
 interface UpgradeRequest {
   readonly head: RequestHead;
-  /** The subject that the handshake was allowed for. */
   readonly subject: Subject | null;
   readonly socket: Socket;
-  /** Bytes that the client sent after the handshake. */
   readonly headBytes: Buffer;
   readonly upstream: Upstream;
-  /** The target for the upstream, without the address's path prefix. */
   readonly target: string;
-  /** Limits of the route; null: those of the upstream. */
   readonly limits: RouteLimits | null;
   readonly fields: readonly string[];
   readonly responseFields: readonly string[];
-  /** CORS fields that replace those of the upstream; null keeps the upstream's. */
   readonly cors: CorsHeaders | null;
-  /**
-   * Called at most once, before anything was sent to the client; it responds and ends the socket.
-   */
+  /** Called at most once, before anything was sent to the client; ends the socket. */
   readonly refuse: (refusal: Refusal) => void;
   /** Called instead of it with a response of the upstream, after `done`; ends the socket too. */
   readonly pass: (response: Buffer) => void;
-  /** Logs an unexpected error. */
   readonly fault: (error: unknown) => void;
-  /** Called once: at the end of the handshake, or after `refuse`. */
   readonly done: (outcome: { readonly status: number | null }) => void;
 }
 
-/** Forwards WebSocket handshakes, and then the bytes of both sides. */
 export type Upgrade = (request: UpgradeRequest) => InFlight;
 
 /**
- * Creates the forwarder of handshakes.
- *
- * The upstream receives a request built from the authorized head, on a connection that is already
- * open. It receives none of the client's bytes before its 101. Any other response is passed on.
+ * The upstream receives a request built from the authorized head, and none of the client's bytes before its
+ * 101.
  */
 export function createUpgrade({ ownCookies }: { readonly ownCookies: readonly string[] }): Upgrade {
   const tunnels = new Tunnels();
@@ -86,18 +72,12 @@ class Handshake implements Use, InFlight {
   readonly #tunnels: Tunnels;
   readonly #ownCookies: readonly string[];
   readonly #retries: RetryState;
-  /** Held until the tunnel ends. */
   #permit: Permit | undefined;
-  /** The connection to the upstream. */
   #opened: Socket | undefined;
   #isConnecting = false;
-  /** Whether bytes of both sides are forwarded. */
   #isOpen = false;
   #limit: NodeJS.Timeout | undefined;
   #hasEnded = false;
-  /** What the upstream sent to the client. */
-  readonly #sent = new FrameBoundary();
-  /** What the client sent before its WebSocket is open. */
   #early: Buffer;
 
   constructor(request: UpgradeRequest, tunnels: Tunnels, ownCookies: readonly string[]) {
@@ -138,15 +118,12 @@ class Handshake implements Use, InFlight {
     return holderOf(head.client.address, subject);
   }
 
-  /** Closes an open WebSocket: with a close frame, unless another frame is incomplete. */
   leave(why: 'waited' | 'yielded'): void {
     this.#guarded(() => {
       this.#finish(null, why === 'waited' ? WAITED_TOO_LONG : GAVE_WAY);
       if (!this.#isOpen) return;
-      const { socket } = this.#request;
-      if (this.#sent.isReached) socket.write(TRY_AGAIN_LATER);
       this.#leave();
-      socket.destroy();
+      this.#request.socket.destroy();
     })();
   }
 
@@ -174,11 +151,7 @@ class Handshake implements Use, InFlight {
     this.#permit?.release();
   }
 
-  /**
-   * Connects to an address.
-   *
-   * Nothing is sent before the connection is open, so a failed attempt goes on to the next address.
-   */
+  /** Nothing is sent before the connection is open, so a failed attempt goes on to the next address. */
   #connect(address: Address): void {
     this.#isConnecting = true;
     address.connect(
@@ -201,11 +174,6 @@ class Handshake implements Use, InFlight {
     else this.#finish(null, refusalOf(error, sent));
   }
 
-  /**
-   * Ends the handshake.
-   *
-   * @param refusal of a failed handshake, whose upstream connection is closed
-   */
   #finish(status: number | null, refusal?: Refusal): void {
     if (this.#hasEnded) return;
     this.#hasEnded = true;
@@ -218,7 +186,6 @@ class Handshake implements Use, InFlight {
     this.#request.done({ status });
   }
 
-  /** Wraps a listener so that its errors end only this handshake. */
   #guarded<Args extends unknown[]>(listener: (...args: Args) => void): (...args: Args) => void {
     return guarded(listener, (...[error]: [unknown, ...Args]) => this.#broke(error));
   }
@@ -265,7 +232,6 @@ class Handshake implements Use, InFlight {
         opened.once('close', () => this.#leave());
         this.#isOpen = true;
         open(upgraded, answered, this.#early);
-        opened.on('data', (bytes: Buffer) => this.#sent.take(bytes));
       }),
     );
     request.on(
@@ -281,7 +247,6 @@ class Handshake implements Use, InFlight {
     );
   }
 
-  /** Whether a response is too late, or malformed, which ends the handshake. */
   #isMalformed(answer: IncomingMessage): boolean {
     if (this.#hasEnded) return true;
     const malformed = malformedHead(answer);
@@ -300,7 +265,6 @@ class Handshake implements Use, InFlight {
     return false;
   }
 
-  /** Passes a response on that does not open the WebSocket. */
   #refused(response: RefusedHandshake): void {
     if (this.#hasEnded) return;
     this.#retries.answered();

@@ -6,39 +6,29 @@ export const TOO_LARGE: Refusal = {
   detail: 'the body is longer than max_body of the route',
 };
 
-/** Receives the events of an upload. */
 export interface Uploading {
   /** Whether a response is in progress, so that the client may be silent. */
   readonly isAnswering: boolean;
-  /** Called when the upstream starts to read the body. */
   uploadStarted(): void;
   /** Called when the upstream has accepted part of the body, or the body is complete. */
   uploadTaken(): void;
-  /** Called when the client has paused for too long. */
   uploadIdle(): void;
   /**
-   * Called when the client disconnected in the middle of the body, or the rest is not valid HTTP.
-   *
-   * @param refusal the response to a body that is malformed or too large
+   * Called when the client left in the middle of the body, or the rest is malformed or too large.
+   * @param refusal the response, if there is one
    */
   uploadBroken(refusal?: Refusal): void;
 }
 
-/** The destination of a body. */
 export interface BodySink {
   /** Whether nothing written so far is still in memory. */
   readonly isFlushed?: boolean;
   /** Writes a chunk; if it returns false, {@link Upload.drained} follows when there is room. */
   write(chunk: Buffer): boolean;
-  /** Called at the end of the body. */
   end(): void;
 }
 
-/**
- * Streams a request body to the upstream, with backpressure.
- *
- * Nothing is read before {@link start}, so until then the body can go to another connection.
- */
+/** Streams a request body with backpressure. Until {@link start} nothing is read, and it can go elsewhere. */
 export class Upload {
   readonly #req: IncomingRequest;
   readonly #idle: NodeJS.Timeout;
@@ -47,16 +37,11 @@ export class Upload {
   /** Chunks that a previous sink received in vain; the next one receives them first. */
   #takenBack: readonly Buffer[] = [];
   #isBlocked = false;
-  /** Whether the client has sent the whole body. */
   #isWhole = false;
   #isDestroyed = false;
-  /** Bytes that may still come. */
   #left: number;
 
-  /**
-   * @param idleTimeout milliseconds that the client may pause
-   * @param limit bytes
-   */
+  /** @param idleTimeout milliseconds that the client may pause */
   constructor(req: IncomingRequest, owner: Uploading, idleTimeout: number, limit = Infinity) {
     this.#left = limit;
     this.#req = req;
@@ -77,7 +62,6 @@ export class Upload {
     return !this.#isWhole && !this.#isDestroyed && !this.#isBlocked;
   }
 
-  /** Starts sending the body to a sink. */
   start(sink: BodySink): void {
     this.#sink = sink;
     this.#owner.uploadStarted();
@@ -88,11 +72,7 @@ export class Upload {
     else this.#goOn();
   }
 
-  /**
-   * Returns the body to its untouched state.
-   *
-   * @param chunks everything that its sink received, none of which the upstream processed
-   */
+  /** @param chunks everything that its sink received, none of which the upstream processed */
   takeBack(chunks: readonly Buffer[]): void {
     if (this.#isDestroyed) return;
     this.#req.pause();
@@ -101,14 +81,12 @@ export class Upload {
     this.#takenBack = chunks;
   }
 
-  /** Called when the upstream is ready for more. */
   drained(): void {
     if (!this.#isBlocked) return;
     this.#isBlocked = false;
     this.#goOn();
   }
 
-  /** Discards the rest of the body. */
   destroy(): void {
     this.#isDestroyed = true;
     clearTimeout(this.#idle);

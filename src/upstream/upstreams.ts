@@ -3,45 +3,18 @@ import { Limiter } from '../domain/limiter.js';
 import { firstField } from '../http/fields.js';
 import type { RequestHead } from '../http/head.js';
 import { reportYields } from '../observe/evictions.js';
+import type { Log } from '../observe/log.js';
+import { type AddressState, upstreamRetries } from '../observe/metrics.js';
+import type { UpstreamLoad } from '../observe/metrics/requests.js';
 import type { RouteLimits } from '../policy/route.js';
+import { printable } from '../util/text.js';
+import { createLogThrottle } from '../util/time.js';
 import { Address } from './address.js';
 import { HealthCheck } from './health-check.js';
 import { causeOf, codeOf } from './faults.js';
 import { Waits } from './fast-timeouts.js';
 
-/** Settings of one upstream, with one or more addresses that all serve the same. */
-export type UpstreamSettings = Omit<Config['upstreams'][string], 'url' | 'urls'> & {
-  readonly urls: readonly string[];
-};
-
-/** An address that is ejected, or restored. */
-interface AddressChange {
-  readonly upstream: string;
-  readonly address: string;
-  readonly usable: boolean;
-  /** The last event that led to the change. */
-  readonly cause: string;
-}
-
-/** A failure of an address. The client learns only that there was one. */
-interface AddressFault {
-  readonly upstream: string;
-  readonly address: string;
-  /**
-   * Code of the system, the TLS library or Latchkey: `UND_ERR_...` for connections and
-   * timeouts, or `INVALID_RESPONSE`.
-   */
-  readonly code: string;
-  readonly cause: string;
-}
-
-/** Receives the events of upstreams. */
-export interface UpstreamEvents {
-  readonly changed: (change: AddressChange) => void;
-  readonly failed: (fault: AddressFault) => void;
-  /** Called when a request is resent, to the same or another address. */
-  readonly retried: (upstream: string) => void;
-}
+export type UpstreamSettings = Config['upstreams'][string];
 
 /** Milliseconds that a request waits before who holds most gives way: a burst should only wait. */
 const PATIENCE_MS = 250;
@@ -49,22 +22,19 @@ const PATIENCE_MS = 250;
 export class Upstream {
   readonly name: string;
   readonly settings: UpstreamSettings;
-  /** Limits the concurrent requests and WebSockets. */
   readonly limiter: Limiter;
   readonly addresses: readonly Address[];
-  readonly #events: UpstreamEvents;
+  readonly #log: UpstreamLog;
   readonly #only: Address | undefined;
   readonly #checks: readonly HealthCheck[];
   readonly #waits: Waits;
-  /** Those of routes that set limits of their own. */
   readonly #ofRoutes = new WeakMap<RouteLimits, Waits>();
   #turn = 0;
 
-  /** @throws Error when a file of `tls` cannot be read */
-  constructor(name: string, settings: UpstreamSettings, events: UpstreamEvents) {
+  constructor(name: string, settings: UpstreamSettings, log: UpstreamLog) {
     this.name = name;
     this.settings = settings;
-    this.#events = events;
+    this.#log = log;
     this.limiter = new Limiter(
       {
         size: settings.max_connections,
@@ -75,7 +45,9 @@ export class Upstream {
       reportYields('upstream', name),
     );
     this.#waits = this.#waitsWith(null);
-    this.addresses = settings.urls.map((url) => new Address(url, settings));
+    // The configuration check ensured that there is either.
+    const urls = settings.urls ?? [settings.url as string];
+    this.addresses = urls.map((url) => new Address(url, settings));
     this.#only = this.addresses.length === 1 ? this.addresses[0] : undefined;
     const { health_check: check } = settings;
     this.#checks =
@@ -88,13 +60,9 @@ export class Upstream {
   } // prettier-ignore
 
   /**
-   * Chooses the address for the next request.
-   *
-   * It is the usable address with the fewest requests, in turn among equals. If none is usable, it
-   * is the one with the fewest requests of all: any is better than none.
-   *
+   * Chooses the usable address with the fewest requests, in turn among equals; if none is usable, any is
+   * better than none.
    * @param tried addresses that this request cannot be sent to any more
-   * @returns undefined when all were tried
    */
   choose(tried: readonly Address[] = NONE): Address | undefined {
     if (this.#only !== undefined) return tried.length === 0 ? this.#only : undefined;
@@ -116,7 +84,6 @@ export class Upstream {
     return best;
   }
 
-  /** Returns the value of the Host field; undefined for the address's own host. */
   hostFor(head: RequestHead): string | undefined {
     const { host } = this.settings;
     if (host === 'upstream') return undefined;
@@ -156,32 +123,22 @@ export class Upstream {
     this.#reportChange(address, usable, causeOf(error));
   }
 
-  /** Reports a failure of an address, which stays in use. */
   report(address: Address, error: Error): void {
-    const { name } = this;
-    this.#events.failed({
-      upstream: name,
-      address: address.origin,
-      code: codeOf(error),
-      cause: causeOf(error),
-    });
+    this.#log.failed(this.name, address, error);
   }
 
-  /** Notes that a request is resent. */
   retried(): void {
-    this.#events.retried(this.name);
+    upstreamRetries.inc({ upstream: this.name });
   }
 
   startChecks(): void {
     for (const check of this.#checks) check.start();
   }
 
-  /** Stops the health checks; requests continue. */
   stopChecks(): void {
     for (const check of this.#checks) check.stop();
   }
 
-  /** Closes all connections. */
   close(): void {
     this.stopChecks();
     for (const { pool } of this.addresses) pool.destroy();
@@ -194,9 +151,7 @@ export class Upstream {
   }
 
   #reportChange(address: Address, before: boolean, cause: string): void {
-    const { usable } = address.health;
-    if (usable !== before)
-      this.#events.changed({ upstream: this.name, address: address.origin, usable, cause });
+    if (address.health.usable !== before) this.#log.changed(this.name, address, cause);
   }
 }
 
@@ -204,47 +159,85 @@ const NONE: readonly Address[] = [];
 
 function isBetter(a: Address, b: Address): boolean {
   if (a.health.usable !== b.health.usable) return a.health.usable;
-  return a.active.value < b.active.value;
+  return a.active < b.active;
 }
 
-export interface Upstreams {
-  get(name: string): Upstream | undefined;
-  readonly all: readonly Upstream[];
-  /** Returns the number of requests in flight or queued, over all upstreams. */
-  pending(): number;
+/** The upstreams of a configuration. Nothing connects before the first request, except health checks. */
+export class Upstreams {
+  readonly #byName: ReadonlyMap<string, Upstream>;
+
+  /** @throws Error when a file of `tls` cannot be read */
+  constructor(settings: Config['upstreams'], log: Log) {
+    const upstreamLog = createUpstreamLog(log);
+    this.#byName = new Map(
+      Object.entries(settings).map(([name, each]) => [name, new Upstream(name, each, upstreamLog)]),
+    );
+    for (const upstream of this.#all) upstream.startChecks();
+  }
+
+  get #all(): Upstream[] {
+    return [...this.#byName.values()];
+  }
+
+  /** Returns a route's upstream. The configuration check ensured that it exists. */
+  named(name: string): Upstream {
+    const upstream = this.#byName.get(name);
+    if (upstream === undefined) throw new Error(`no upstream is named ${name}`);
+    return upstream;
+  }
+
+  /** Returns the number of requests in flight or queued. */
+  pending(): number {
+    return this.loads().reduce((sum, { active, waiting }) => sum + active + waiting, 0);
+  }
+
+  loads(): UpstreamLoad[] {
+    return this.#all.map(({ name, limiter: { active, waiting } }) => ({ name, active, waiting }));
+  }
+
+  addressStates(): AddressState[] {
+    return this.#all.flatMap(({ name, addresses }) =>
+      addresses.map(({ origin, health }) => ({ upstream: name, address: origin, usable: health.usable })),
+    );
+  }
+
   /** Stops the health checks; requests continue. */
-  stopChecks(): void;
-  /** Returns the requests in flight and queued, by upstream. */
-  loads(): { readonly name: string; readonly active: number; readonly waiting: number }[];
-  /** Closes all connections. */
-  close(): void;
+  stopChecks(): void {
+    for (const upstream of this.#all) upstream.stopChecks();
+  }
+
+  close(): void {
+    for (const upstream of this.#all) upstream.close();
+  }
 }
 
-/**
- * Creates the upstreams and starts their health checks.
- *
- * Nothing else connects before the first request.
- *
- * @throws Error when a file of `tls` cannot be read
- */
-export function createUpstreams(
-  settings: Readonly<Record<string, UpstreamSettings>>,
-  events: UpstreamEvents,
-): Upstreams {
-  const all = Object.entries(settings).map(([name, each]) => new Upstream(name, each, events));
-  const byName = new Map(all.map((upstream) => [upstream.name, upstream]));
-  for (const upstream of all) upstream.startChecks();
+export function sumLoads(loads: readonly UpstreamLoad[]): UpstreamLoad[] {
+  const sums = new Map<string, UpstreamLoad>();
+  for (const { name, active, waiting } of loads) {
+    const known = sums.get(name) ?? { active: 0, waiting: 0 };
+    sums.set(name, { name, active: active + known.active, waiting: waiting + known.waiting });
+  }
+  return [...sums.values()];
+}
+
+type UpstreamLog = ReturnType<typeof createUpstreamLog>;
+
+/** Clients learn only that an address failed; the log says why. */
+function createUpstreamLog(log: Log) {
+  // An unreachable address fails every request.
+  const throttle = createLogThrottle();
   return {
-    all,
-    get: (name) => byName.get(name),
-    pending: () => all.reduce((sum, upstream) => sum + upstream.limiter.active + upstream.limiter.waiting, 0),
-    loads: () =>
-      all.map(({ name, limiter }) => ({
-        name,
-        active: limiter.active,
-        waiting: limiter.waiting,
-      })),
-    stopChecks: () => all.forEach((upstream) => upstream.stopChecks()),
-    close: () => all.forEach((upstream) => upstream.close()),
+    changed: (upstream: string, { origin: address, health }: Address, cause: string): void => {
+      const line = { upstream, address, reason: printable(cause) };
+      if (health.usable) log.info(line, 'upstream address healthy; back in use');
+      else log.warn(line, 'upstream address unhealthy; taken out of use');
+    },
+    failed: (upstream: string, { origin: address }: Address, error: Error): void => {
+      const code = codeOf(error);
+      const suppressed = throttle(`${upstream} ${address} ${code}`);
+      if (suppressed === undefined) return;
+      const reason = printable(causeOf(error));
+      log.warn({ upstream, address, code, reason, suppressed }, 'upstream address failed');
+    },
   };
 }

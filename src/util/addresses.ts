@@ -1,10 +1,6 @@
 import { isIPv4, isIPv6 } from 'node:net';
 
-/**
- * Returns the bytes of an IP address: 4 or 16; none if the text is not an address.
- *
- * An IPv4-mapped IPv6 address (RFC 4291 2.5.5.2) yields 4 bytes.
- */
+/** Returns 4 or 16 bytes; none for other text. IPv4-mapped IPv6 (RFC 4291 2.5.5.2) yields 4. */
 export function bytesOfAddress(address: string): number[] {
   const [plain = ''] = address.split('%', 1);
   if (isIPv4(plain)) return plain.split('.').map(Number);
@@ -17,16 +13,10 @@ export function bytesOfAddress(address: string): number[] {
   return isMapped ? bytes.slice(12) : bytes;
 }
 
-/**
- * Prefix lengths of the networks that an IPv6 client may own, in bytes: a /64, and for its site a /56
- * or a /48 (RFC 6177).
- */
+/** Bytes of the networks that an IPv6 client may own: a /64, and for its site a /56 or /48 (RFC 6177). */
 const IPV6_PREFIXES = [8, 7, 6] as const;
 
-/**
- * Returns the networks that a client may own, narrowest first: three for an IPv6 address, else the
- * address or text itself.
- */
+/** Returns the networks that a client may own, narrowest first; for IPv4 and other text, only itself. */
 export function networksOf(address: string): string[] {
   const bytes = bytesOfAddress(address);
   if (bytes.length === 4) return [bytes.join('.')];
@@ -35,7 +25,6 @@ export function networksOf(address: string): string[] {
   return IPV6_PREFIXES.map((length) => `${hex.slice(0, 2 * length)}/${8 * length}`);
 }
 
-/** Returns the narrowest network that a client may own. */
 export function networkOf(address: string): string {
   return networksOf(address)[0] as string;
 }
@@ -51,9 +40,7 @@ function bytesOfGroups(text: string): number[] {
 
 /** An IP address or a CIDR range, as a bit prefix. */
 export interface AddressRange {
-  /** 4 or 16 bytes. */
   readonly bytes: readonly number[];
-  /** Number of leading bits that must match. */
   readonly bits: number;
 }
 
@@ -61,10 +48,8 @@ export interface AddressRange {
 const MAPPED_BITS = 96;
 
 /**
- * Parses an address or a range such as `10.0.0.0/8`. IPv4-mapped IPv6 becomes IPv4.
- *
- * Returns undefined for anything else and for an address with a zone. A range with bits set beyond
- * its prefix is also rejected: `10.1.2.3/8` may have been meant as a single address.
+ * Parses an address or a range such as `10.0.0.0/8`; IPv4-mapped IPv6 becomes IPv4. Returns undefined for
+ * other text, an address with a zone, and bits set beyond the prefix (`10.1.2.3/8` may mean one address).
  */
 export function parseRange(text: string): AddressRange | undefined {
   const [address = '', prefix, ...rest] = text.split('/');
@@ -78,7 +63,6 @@ export function parseRange(text: string): AddressRange | undefined {
   return { bytes, bits };
 }
 
-/** Whether an address is in any of the ranges; text that is not an address is in none. */
 export function isInRanges(ranges: readonly AddressRange[], address: string): boolean {
   const bytes = bytesOfAddress(address);
   return bytes.length > 0 && ranges.some((range) => isIn(range, bytes));
@@ -111,17 +95,12 @@ const HOST = new RegExp(`^(?:\\[[0-9A-Fa-f:.]+\\]|[A-Za-z0-9._~-]+)(?::${PORT})?
 
 const BRACKET = 0x5b;
 
-/**
- * Whether a text is a host name or IP literal with an optional port.
- *
- * See RFC 9110 7.2 and RFC 3986 3.2.2.
- */
+/** Whether a text is a host name or IP literal with an optional port (RFC 9110 7.2, RFC 3986 3.2.2). */
 export function isHost(text: string): boolean {
   if (!HOST.test(text)) return false;
   return text.charCodeAt(0) !== BRACKET || isIPv6(text.slice(1, text.indexOf(']')));
 }
 
-/** Returns the port of an HTTP or HTTPS URL: the one written, or the default of its scheme. */
 export function portOf({ port, protocol }: Pick<URL, 'port' | 'protocol'>): number {
   if (port !== '') return Number(port);
   return protocol === 'https:' ? 443 : 80;

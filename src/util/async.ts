@@ -1,9 +1,4 @@
-/**
- * A value that is available now or through a promise.
- *
- * The embedded store answers synchronously and a networked one asynchronously. Code on the hot path
- * handles both with {@link mapMaybe}, so that a synchronous answer costs no promise.
- */
+/** A value now, or through a promise: an answer of the embedded store costs the hot path no promise. */
 export type MaybePromise<T> = T | Promise<T>;
 
 /** Calls `next` with the value: immediately, or when the promise resolves. */
@@ -11,13 +6,7 @@ export function mapMaybe<T, U>(value: MaybePromise<T>, next: (value: T) => Maybe
   return value instanceof Promise ? value.then(next) : next(value);
 }
 
-/**
- * Wraps a listener so that it never throws.
- *
- * An error that escapes a listener of an event, callback or timer ends the process.
- *
- * @param failed receives the error and the listener's arguments; it refuses or closes, and logs
- */
+/** Wraps a listener so that it never throws, which would end the process. */
 export function guarded<Args extends unknown[]>(
   listener: (...args: Args) => void,
   failed: (error: unknown, ...args: Args) => void,

@@ -1,4 +1,3 @@
-/** An entry of a {@link Frequent} list. */
 export interface Counted<T> {
   readonly key: string;
   readonly value: T;
@@ -7,32 +6,19 @@ export interface Counted<T> {
   readonly over: number;
 }
 
-/** A snapshot of a list, to send to another process. */
 export interface FrequentList<T> {
   readonly items: readonly Counted<T>[];
   /** Maximum number of occurrences of any key that is not in the list. */
   readonly floor: number;
 }
 
-interface Entry<T> extends Counted<T> {
-  /** Its index in the heap. */
-  at: number;
-}
-
 /**
- * The most frequent keys, in bounded memory.
- *
- * This is the Space-Saving algorithm (Metwally, Agrawal, El Abbadi: Efficient computation of
- * frequent and top-k elements in data streams, 2005). In a full list, a new key replaces the one
- * with the smallest count and continues from that count. So every key that occurred more often than
- * the smallest count is in the list, and a count is too high by at most `over`. All counts are
- * exact until the list is full.
+ * The most frequent keys in bounded memory: Space-Saving (Metwally, Agrawal, El Abbadi 2005). In a full list,
+ * a new key replaces the one with the smallest count and continues from it.
  */
 export class Frequent<T> {
   readonly #capacity: number;
-  readonly #entries = new Map<string, Entry<T>>();
-  /** Binary min-heap by count. */
-  readonly #heap: Entry<T>[] = [];
+  readonly #entries = new Map<string, Counted<T>>();
 
   constructor(capacity: number) {
     this.#capacity = capacity;
@@ -42,68 +28,30 @@ export class Frequent<T> {
     return this.#entries.get(key);
   }
 
-  /** Counts another occurrence of a key that is in the list. */
-  increment(counted: Counted<T>): void {
-    const entry = counted as Entry<T>;
-    entry.count += 1;
-    this.#sink(entry);
-  }
-
   /** Adds a key that is not in the list. */
   add(key: string, value: T): void {
-    const least = this.#heap[0];
-    if (this.#heap.length < this.#capacity || least === undefined) {
-      const entry = { key, value, count: 1, over: 0, at: this.#heap.length };
-      this.#entries.set(key, entry);
-      this.#heap.push(entry);
-      this.#rise(entry);
-      return;
-    }
-    const entry = { key, value, count: least.count + 1, over: least.count, at: 0 };
-    this.#entries.delete(least.key);
-    this.#entries.set(key, entry);
-    this.#heap[0] = entry;
-    this.#sink(entry);
+    const least = this.#entries.size < this.#capacity ? undefined : this.#least();
+    if (least !== undefined) this.#entries.delete(least.key);
+    const over = least?.count ?? 0;
+    this.#entries.set(key, { key, value, count: over + 1, over });
   }
 
   list(): FrequentList<T> {
-    const items = this.#heap.map(({ key, value, count, over }) => ({ key, value, count, over }));
-    return { items, floor: items.length < this.#capacity ? 0 : (items[0]?.count ?? 0) };
+    const items = Array.from(this.#entries.values(), (each) => ({ ...each }));
+    return { items, floor: items.length < this.#capacity ? 0 : (this.#least()?.count ?? 0) };
   }
 
-  #rise(entry: Entry<T>): void {
-    while (entry.at > 0) {
-      const parent = this.#heap[(entry.at - 1) >> 1] as Entry<T>;
-      if (parent.count <= entry.count) return;
-      this.#swap(parent, entry);
-    }
-  }
-
-  #sink(entry: Entry<T>): void {
-    for (;;) {
-      const left = this.#heap[2 * entry.at + 1];
-      const right = this.#heap[2 * entry.at + 2];
-      const child = right !== undefined && left !== undefined && right.count < left.count ? right : left;
-      if (child === undefined || child.count >= entry.count) return;
-      this.#swap(entry, child);
-    }
-  }
-
-  /** @param upper the parent of `lower` */
-  #swap(upper: Entry<T>, lower: Entry<T>): void {
-    [upper.at, lower.at] = [lower.at, upper.at];
-    this.#heap[upper.at] = upper;
-    this.#heap[lower.at] = lower;
+  #least(): Counted<T> | undefined {
+    let least: Counted<T> | undefined;
+    for (const each of this.#entries.values())
+      if (least === undefined || each.count < least.count) least = each;
+    return least;
   }
 }
 
 /**
- * Merges several lists into one, sorted by descending count.
- *
- * The method is from Agarwal and others: Mergeable summaries, 2012. A key that is missing from a
- * full list may have occurred up to `floor` times there. That number is added to its count, so that
- * no count is ever too low.
- *
+ * Merges lists into one, sorted by descending count (Agarwal and others: Mergeable summaries, 2012). A key
+ * may have occurred `floor` times in a full list that lacks it, so no count is too low.
  * @param latest selects which of two values of the same key is kept
  */
 export function mergeFrequent<T>(

@@ -1,22 +1,13 @@
 /**
- * How lenient readers interpret the non-ASCII characters of a path.
- *
- * Some normalize them (NFKC: a full-width letter becomes the plain letter). Others substitute the
- * nearest character of a smaller character set ("best fit").
- *
- * All paths here are in the form that `decodeAscii` returns: every non-ASCII byte is an escape in
- * upper case.
+ * How lenient readers see the non-ASCII characters of a path: some normalize them (NFKC), others take the
+ * nearest one of a smaller character set ("best fit"). Paths are in the form that `decodeAscii` returns.
  */
 
 const ESCAPES_BEYOND_ASCII = /(?:%[89A-F][0-9A-F])+/g;
 const BEYOND_ASCII = /[^\0-\x7f]/gu;
 const RUNS_BEYOND_ASCII = /[^\0-\x7f]+/g;
 
-/**
- * Markers for a character that a reader may take for the end of the path or for its own escape.
- *
- * No path contains these characters.
- */
+/** Stand for a character that may be read as the end of the path or as an escape; no path contains them. */
 const [END, PERCENT] = ['\0', '\x01'];
 
 const SPECIAL = /[/?#%]/;
@@ -25,11 +16,7 @@ const MEANT: Readonly<Record<string, string>> = { '/': '%2F', '?': END, '#': END
 
 const SOFT_HYPHEN = '\xad';
 
-/**
- * Best-fit substitutes where Unicode has no decomposition, as pairs of character and substitute.
- *
- * They come from Windows code pages 1252 and 20127, and from UTS 46.
- */
+/** Substitutes where Unicode has no decomposition, from Windows code pages 1252 and 20127 and UTS 46. */
 const BEST_FIT = new Map(
   [
     'ĐDđdĦHħhıiŁLłlŦTŧtƀbƄbƗIƚlƟOƫtƮTƶzǤGǥgɡgΓGΘTΣSΦFΩOαaδdεeπpσsτtφf℮e√v∞8∩n',
@@ -39,24 +26,15 @@ const BEST_FIT = new Map(
   ),
 ); // prettier-ignore
 
-/**
- * Characters that best fit may change in normalized text.
- *
- * These are the keys of the table, Latin letters beyond Latin-1, marks, and invisible characters.
- */
+/** What best fit may change: the table, Latin beyond Latin-1, marks, invisible characters. */
 const MAY_FIT = new RegExp(
   `[${[...BEST_FIT.keys()].join('')}\\u0100-\\u02af\\u1e00-\\u1eff\\u2260\\u226e\\u226f\\p{M}\\p{Default_Ignorable_Code_Point}]`,
   'gu',
 );
 
 /**
- * Returns every other path that such readers may see, or why the path is refused.
- *
- * A path is refused regardless of the routes if it is not valid UTF-8, because decoders disagree
- * about overlong forms and stray bytes. It is also refused if it hides a control character, a
- * backslash or an escape.
- *
- * @returns the paths, or a sentence that gives the reason
+ * Returns the other paths that such readers may see, or a sentence why the path is refused: it is not valid
+ * UTF-8, on which decoders disagree, or hides a control character, a backslash or an escape.
  */
 export function lookalikes(literal: string): string[] | string {
   const text = decodeUtf8(literal);
@@ -94,11 +72,7 @@ export function foldCase(segment: string): string {
   return (decodeUtf8(segment) ?? segment).toUpperCase().toLowerCase();
 }
 
-/**
- * Returns undefined for invalid UTF-8 (RFC 3629 3).
- *
- * That is an overlong form, a surrogate, a code point beyond U+10FFFF, or a stray byte.
- */
+/** Returns undefined for invalid UTF-8 (RFC 3629 3). */
 function decodeUtf8(literal: string): string | undefined {
   try {
     return literal.replace(ESCAPES_BEYOND_ASCII, decodeURIComponent);
@@ -112,9 +86,7 @@ function encode(text: string): string {
 }
 
 /**
- * Normalizes to NFKC, one character at a time first.
- *
- * A replacement in ASCII therefore always comes from a non-ASCII character.
+ * Normalizes to NFKC, one character first, so that ASCII in a replacement comes from a non-ASCII character.
  */
 function normalize(text: string): string {
   if (text.normalize('NFKC') === text) return text;
@@ -128,11 +100,7 @@ function replaceEach(text: string, which: RegExp, by: (char: string) => string):
   });
 }
 
-/**
- * Keeps Latin-1 accents.
- *
- * Latin-1 is the smallest character set that readers still use, and `/café` is not `/cafe`.
- */
+/** Keeps Latin-1 accents: Latin-1 is the smallest set that readers still use, and `/café` is not `/cafe`. */
 function bestFit(char: string): string {
   const fit = BEST_FIT.get(char);
   if (fit !== undefined) return fit;

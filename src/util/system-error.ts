@@ -1,6 +1,5 @@
 const UNTRUSTED = 'the certificate is not from a trusted authority';
 
-/** Descriptions of system errors of files and connections. */
 const WORDS: Readonly<Record<string, string>> = {
   CERT_HAS_EXPIRED: 'the certificate has expired',
   CERT_NOT_YET_VALID: 'the certificate is not valid yet',
@@ -41,11 +40,8 @@ export function describeSystemError(error: unknown): string {
   return words === undefined ? code : `${words} (${code})`;
 }
 
-/** The connection to a server failed. */
 export class ConnectionFailed extends Error {
-  /** `host:port`. */
   readonly address: string;
-  /** What is wrong, without the address. */
   readonly reason: string;
   /** The system error code; undefined if the server itself refused or did not answer. */
   readonly systemCode: string | undefined;

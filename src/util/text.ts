@@ -3,26 +3,14 @@ export function counted(number: number, noun: string): string {
   return `${number} ${noun}${number === 1 ? '' : 's'}`;
 }
 
-/**
- * A character that is invisible or moves others: it could make a name look like another one.
- *
- * These are control and format characters (the bidirectional ones included), line separators, and
- * what Unicode lets a display ignore, such as fillers and variation selectors.
- */
+/** A character that is invisible or moves others, so that a name could look like another one. */
 export const INVISIBLE = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}]/u;
 
-/**
- * Matches the form of an access token (`secret.ts`), whether or not it is a real one. Letters
- * and digits that directly follow are included.
- */
+/** The form of an access token, real or not, with the letters and digits that follow. */
 const TOKEN = /lk[0-9A-Za-z]{38,}/g;
 const TOKEN_LENGTH = 40;
 
-/**
- * Masks each access token in a text, because people send tokens in paths, names and fields where
- * they do not belong. The length is preserved, so that no part of a masked text contains part of a
- * token.
- */
+/** Masks access tokens where they do not belong; the length stays, so no cut shows a part of one. */
 export function maskTokens(text: string): string {
   return text.includes('lk') ? text.replace(TOKEN, (token) => `lk${'*'.repeat(token.length - 2)}`) : text;
 }
@@ -32,55 +20,43 @@ export function maskedStart(text: string, length: number): string {
   return maskTokens(text.length <= length ? text : text.slice(0, length + TOKEN_LENGTH)).slice(0, length);
 }
 
-/**
- * Maximum difference in length after one edit, in UTF-16 code units: non-BMP characters take two.
- */
-const MAX_DIFFERENCE = 2;
-
-/**
- * Whether two texts differ by exactly one edit.
- *
- * An edit inserts, deletes or replaces one character, or swaps two neighbours. Runs in time linear
- * in the shorter text.
- */
-export function isOneEdit(one: string, other: string): boolean {
-  if (Math.abs(one.length - other.length) > MAX_DIFFERENCE) return false;
+/** Returns how many insertions, deletions, replacements and swaps of neighbours make one text another. */
+export function editDistance(one: string, other: string): number {
   const [a, b] = [Array.from(one), Array.from(other)];
-  const [short, long] = a.length <= b.length ? [a, b] : [b, a];
-  if (long.length - short.length > 1) return false;
-  let same = 0;
-  while (same < short.length && short[same] === long[same]) same += 1;
-  const [x, y] = [short.slice(same), long.slice(same)];
-  if (y.length === 0) return false;
-  if (x.length < y.length) return isSame(x, y.slice(1));
-  if (isSame(x.slice(1), y.slice(1))) return true;
-  return x[0] === y[1] && x[1] === y[0] && isSame(x.slice(2), y.slice(2));
+  let [before, row]: number[][] = [[], Array.from({ length: b.length + 1 }, (_, i) => i)];
+  for (let i = 1; i <= a.length; i++) {
+    const next = [i];
+    for (let j = 1; j <= b.length; j++) {
+      const replaced = at(row, j - 1) + (a[i - 1] === b[j - 1] ? 0 : 1);
+      const isSwap = i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1];
+      const swapped = isSwap ? at(before, j - 2) + 1 : Infinity;
+      next.push(Math.min(replaced, swapped, at(row, j) + 1, at(next, j - 1) + 1));
+    }
+    [before, row] = [row, next];
+  }
+  return at(row, b.length);
 }
 
-function isSame(a: readonly string[], b: readonly string[]): boolean {
-  return a.length === b.length && a.every((character, i) => character === b[i]);
+function at(row: readonly number[] | undefined, i: number): number {
+  return row?.[i] ?? Infinity;
 }
 
-/**
- * Copies a string that outlives its request.
- *
- * V8 keeps the whole request head alive for a substring of it.
- */
+/** Whether two texts differ by exactly one edit, in time that the shorter one bounds. */
+export function isOneEdit(one: string, other: string): boolean {
+  // In UTF-16 code units: other characters take two.
+  return Math.abs(one.length - other.length) <= 2 && editDistance(one, other) === 1;
+}
+
+/** Copies a string that outlives its request: V8 keeps the whole head alive for a substring of it. */
 export function ownCopy(text: string): string {
   return Buffer.from(text).toString();
 }
 
-/**
- * Escapes the characters that are invisible or misleading in a log or on a terminal.
- *
- * Clients choose names and other values. Control characters, line separators, invisible characters
- * and those that reverse the text direction are escaped.
- */
+/** Escapes characters that clients choose and that are invisible or misleading in a log or on a terminal. */
 export function printable(text: string): string {
   return text.replace(UNPRINTABLE, escaped);
 }
 
-/** Returns the start of another party's text for a log: masked and escaped. */
 export function quoted(text: string): string {
   return printable(maskedStart(text, 200));
 }

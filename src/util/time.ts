@@ -1,6 +1,4 @@
-/**
- * Milliseconds since the Unix epoch, UTC. The unit of every time in the store and between modules.
- */
+/** Milliseconds since the Unix epoch, UTC. The unit of every time in the store and between modules. */
 export type EpochMs = number;
 
 /** A clock hour, the period of `rate_limit.writes_per_hour`. */
@@ -12,7 +10,6 @@ export const MAX_TIMER_MS = 2_147_483_647;
 /** The last time with a four-digit year; no stored time is later. */
 export const LAST_TIME: EpochMs = Date.UTC(9999, 11, 31, 23, 59, 59, 999);
 
-/** Rounds a time down to a whole second. */
 export function wholeSecond(at: EpochMs): EpochMs {
   return Math.floor(at / 1000) * 1000;
 }
@@ -24,11 +21,7 @@ export function formatDuration(ms: number): string {
   return ms % 1_000 === 0 ? `${ms / 1_000}s` : `${ms}ms`;
 } // prettier-ignore
 
-/**
- * Formats a time as in all of Latchkey's responses.
- *
- * That is ISO 8601 in UTC with `+00:00` and whole seconds.
- */
+/** Formats a time as in all responses: ISO 8601 in UTC with `+00:00` and whole seconds. */
 export function formatTime(at: EpochMs): string {
   return `${new Date(at).toISOString().slice(0, 19)}+00:00`;
 }
@@ -38,13 +31,7 @@ const FIRST_TIME: EpochMs = Date.parse('0000-01-01T00:00:00Z');
 const DATE_TIME =
   /^(\d{4})-(\d{2})-(\d{2})[Tt](\d{2}):(\d{2})(?::(\d{2})(?:[.,](\d+))?)?(?:[Zz]|([+-])(\d{2})(?::?(\d{2}))?)$/;
 
-/**
- * Parses an ISO 8601 date-time with `Z` or an offset, with or without fractions of a second.
- *
- * A space in place of the `+` is accepted: it comes from a form that did not encode the `+`.
- * Returns undefined for anything else: no offset, a date alone, a day that does not exist, a time
- * outside the years 0 to 9999.
- */
+/** Parses an ISO 8601 date-time with `Z` or an offset. A space counts as `+`: a form did not encode it. */
 export function parseTime(text: string): EpochMs | undefined {
   const match = DATE_TIME.exec(text.replace(/ (?=\d{2}(?::?\d{2})?$)/, '+'));
   if (!match) return undefined;
@@ -66,13 +53,7 @@ export function parseTime(text: string): EpochMs | undefined {
 /** Maximum number of keys that a log throttle remembers: others choose parts of some keys. */
 const MAX_THROTTLED = 1_000;
 
-/**
- * Creates a function that decides whether a message is logged now.
- *
- * The function takes the message's key; the oldest of very many is forgotten. It returns how many
- * messages were suppressed since the last one logged, or undefined if that was less than an
- * interval ago.
- */
+/** The function returns how many messages of a key were suppressed, or undefined within the interval. */
 export function createLogThrottle(intervalMs = 10_000): (key?: string) => number | undefined {
   const logged = new Map<string, { at: number; suppressed: number }>();
   return (key = '') => {

@@ -1,4 +1,3 @@
-/** Why a request was refused. */
 export type RefusalCode =
   | 'assertion_missing'
   | 'assertion_repeated'

@@ -12,7 +12,6 @@ interface FastifyReplyLike {
   send(body: unknown): unknown;
 }
 
-/** The parts of a Fastify instance that the plugin uses. */
 export interface FastifyLike {
   addHook(
     name: 'onRequest',
@@ -21,10 +20,8 @@ export interface FastifyLike {
 }
 
 /**
- * Plugin for Fastify 5: `await app.register(fastifyPlugin, options)`, before the routes.
- *
- * It applies to the instance that it is registered on and to all its children, including requests
- * that match no route.
+ * Plugin for Fastify 5: `await app.register(fastifyPlugin, options)`, before the routes. It applies
+ * to the instance and its children, including requests that match no route.
  */
 export async function fastifyPlugin(instance: FastifyLike, options: VerifyOptions): Promise<void> {
   const check = createCheck(options);

@@ -1,11 +1,9 @@
 import type { AssertionRefused, KeysUnavailable } from './errors.js';
 import { identityHeaders, type IdentityHeaders } from './identity.js';
-import { createCheck, type NodeRequest } from './node.js';
+import { asRefusal, claimsByRequest, createCheck, identityOf, type NodeRequest } from './node.js';
 import type { AssertionClaims, VerifyOptions } from './options.js';
-import { asRefusal, claimsByRequest, identityOf } from './outcome.js';
 import { verifyRequest } from './verify.js';
 
-/** The parts of a Hono context that the middleware uses. */
 export interface HonoContextLike {
   readonly req: { raw: Request };
   readonly env: unknown;
@@ -14,10 +12,8 @@ export interface HonoContextLike {
 type Refused = AssertionRefused | KeysUnavailable | undefined;
 
 /**
- * Middleware for Hono: `app.use(honoMiddleware(options))`.
- *
- * With `@hono/node-server` it sees the target as it was received. On other platforms it uses the
- * URL that the platform built from it; a bound assertion is refused where the two differ.
+ * Middleware for Hono: `app.use(honoMiddleware(options))`. With `@hono/node-server` it sees the
+ * target as it was received, elsewhere the URL that the platform built from it.
  */
 export function honoMiddleware(
   options: VerifyOptions,
@@ -52,9 +48,6 @@ async function checkFetch(
   }
 }
 
-/**
- * Attaches the verified claims to a context, and sets the identity headers that follow from them.
- */
 function adopt(context: HonoContextLike, claims: AssertionClaims, names: IdentityHeaders): void {
   const { req } = context;
   try {

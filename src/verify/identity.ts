@@ -1,23 +1,16 @@
-import { IDENTITY_FACTS, type IdentityFact, identityPreset } from '../config/schema/identity-presets.js';
-import { factFields } from '../domain/identity-fields.js';
+import { identityPreset } from '../config/schema/identity-presets.js';
+import { factFields, IDENTITY_FACTS, type IdentityFact } from '../domain/identity-fields.js';
 import { foldName } from '../http/protected-fields.js';
 import { type AssertionClaims, DEFAULT_HEADER, type HeaderOptions } from './options.js';
 
-/**
- * The header fields that an upstream must not trust, and the ones that a valid assertion vouches
- * for.
- */
+/** The fields that an upstream must not trust, and those that a valid assertion vouches for. */
 export interface IdentityHeaders {
-  /**
-   * Whether a field could be read as an identity header, or is another spelling of the assertion or
-   * request id header.
-   */
+  /** Whether a reader may take a field for one of them, or for the assertion or request id. */
   readonly isReplaced: (name: string) => boolean;
   /** The fields that Latchkey sends along with this assertion: alternating names and values. */
   readonly of: (claims: AssertionClaims) => string[];
 }
 
-/** Creates {@link IdentityHeaders} from the settings that Latchkey is configured with. */
 export function identityHeaders({ preset = 'latchkey', headers = {}, header = DEFAULT_HEADER }: HeaderOptions): IdentityHeaders {
   const { headers: defaults, reserved, reservedPrefixes } = identityPreset(preset);
   const names = Object.fromEntries(

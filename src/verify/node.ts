@@ -1,4 +1,4 @@
-import { type AssertionRefused, KeysUnavailable, type RefusalBody } from './errors.js';
+import { AssertionRefused, KeysUnavailable, type RefusalBody } from './errors.js';
 import { type IdentityHeaders, identityHeaders } from './identity.js';
 import {
   type AssertionClaims,
@@ -7,9 +7,7 @@ import {
   requireOptions,
   type VerifyOptions,
 } from './options.js';
-import { asRefusal, claimsByRequest } from './outcome.js';
-import type { VerifiableRequest } from './request.js';
-import { verifyRequest } from './verify.js';
+import { type VerifiableRequest, verifyRequest } from './verify.js';
 
 /** A request of `node:http`, the HTTP/2 compatibility API, or Express. */
 export interface NodeRequest {
@@ -21,16 +19,14 @@ export interface NodeRequest {
   headersDistinct?: Record<string, string[] | undefined> | undefined;
 }
 
-/** The parts of a `node:http` response that the middleware uses. */
 export interface NodeResponse {
   writeHead(status: number, headers: Record<string, string | number>): unknown;
   end(body: string): unknown;
 }
 
 /**
- * Replaces a request's plain identity headers with those that its assertion vouches for.
- *
- * It changes `rawHeaders`, `headers` and `headersDistinct`, and removes every spelling.
+ * Replaces the identity headers of a request, in every spelling, with those that its assertion
+ * vouches for.
  */
 export function applyIdentity(request: NodeRequest, claims: AssertionClaims, options: HeaderOptions): void {
   requireHeaderOptions(options);
@@ -58,10 +54,8 @@ function replaceFields(request: NodeRequest, claims: AssertionClaims, names: Ide
 } // prettier-ignore
 
 /**
- * Creates a function that verifies requests and replaces their plain identity headers.
- *
- * @returns a function that resolves with undefined, or with the refusal
- * @throws TypeError for wrong options: at the start, and not at the first request
+ * Returns a function that resolves with undefined or the refusal. @throws TypeError for wrong
+ * options
  */
 export function createCheck(
   options: VerifyOptions,
@@ -84,10 +78,8 @@ export function createCheck(
 }
 
 /**
- * Middleware for `node:http`.
- *
- * It answers a request without a valid assertion with 401, or 503 while no key is known. Then
- * `next` is not called.
+ * Middleware for `node:http`. It answers a request without a valid assertion with 401, or 503 while
+ * no key is known, and does not call `next`.
  */
 export function nodeMiddleware(
   options: VerifyOptions,
@@ -119,4 +111,26 @@ function answer(response: NodeResponse, status: number, body: RefusalBody): void
     'Cache-Control': 'no-store',
   });
   response.end(text);
+}
+
+/** The claims of verified requests. Nothing that a client sends is stored here. */
+export const claimsByRequest = new WeakMap<object, AssertionClaims>();
+
+/**
+ * Returns the claims of a request of `node:http`, Express or Fastify, or of a Hono context.
+ * @throws Error when no middleware verified it, so that an unprotected route is noticed
+ */
+export function identityOf(request: object): AssertionClaims {
+  const { raw, req } = request as { raw?: object; req?: { raw?: object } };
+  for (const each of [request, raw, req?.raw]) {
+    const claims = each === undefined ? undefined : claimsByRequest.get(each);
+    if (claims !== undefined) return claims;
+  }
+  throw new Error('latchkey/verify: no middleware has verified this request');
+}
+
+/** Returns the refusal that an error stands for. Any other error is rethrown. */
+export function asRefusal(error: unknown): AssertionRefused | KeysUnavailable {
+  if (error instanceof AssertionRefused || error instanceof KeysUnavailable) return error;
+  throw error;
 }

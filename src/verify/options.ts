@@ -1,12 +1,7 @@
 import type { JSONWebKeySet } from 'jose';
-import {
-  IDENTITY_FACTS,
-  IDENTITY_PRESET_NAMES,
-  type IdentityFact,
-  type IdentityPresetName,
-} from '../config/schema/identity-presets.js';
+import { IDENTITY_PRESET_NAMES, type IdentityPresetName } from '../config/schema/identity-presets.js';
+import { IDENTITY_FACTS, type IdentityFact } from '../domain/identity-fields.js';
 
-/** Settings for verifying assertions. */
 export interface VerifyOptions {
   /** The keys: the URL of Latchkey's `/.well-known/jwks.json`, or a key set. */
   readonly jwks: string | URL | JSONWebKeySet;
@@ -19,32 +14,21 @@ export interface VerifyOptions {
   /** Allowed difference between the clocks of both machines, seconds (default 5). */
   readonly clockSkew?: number;
   /**
-   * Whether assertions must be bound to their request.
-   *
-   * `if-present` (the default): a bound assertion must match this request, and an unbound one is
-   * accepted. `required`: only bound ones are accepted, for a Latchkey with
-   * `identity.assertion.bind: request`.
+   * `if-present` (the default): a bound assertion must match the request. `required`: unbound ones
+   * are refused, for a Latchkey with `identity.assertion.bind: request`.
    */
   readonly bound?: 'if-present' | 'required';
-  /**
-   * Accept assertions from `latchkey mint`, which are marked `"dev": true`. For tests only (default
-   * false).
-   */
+  /** Accept assertions of `latchkey mint` (`"dev": true`); for tests only (default false). */
   readonly allowDev?: boolean;
   /** Latchkey's `identity.preset` (default `latchkey`). */
   readonly preset?: IdentityPresetName;
-  /**
-   * Latchkey's `identity.headers`: names that differ from the preset's; null for a header that is
-   * not sent.
-   */
+  /** Latchkey's `identity.headers`, where they differ from the preset; null: not sent. */
   readonly headers?: Readonly<Partial<Record<IdentityFact, string | null>>>;
 }
 
-/** The claims of a valid assertion about the user and the credential of a request. */
 export interface AssertionClaims {
   readonly iss: string;
   readonly aud: string | readonly string[];
-  /** The user's id. */
   readonly sub: string;
   /** Seconds since 1970. */
   readonly iat: number;
@@ -75,7 +59,6 @@ export const DEFAULT_CLOCK_SKEW = 5;
 /** Maximum clock skew, in seconds. A larger one would accept long-expired assertions. */
 const MAX_CLOCK_SKEW = 300;
 
-/** The part of {@link VerifyOptions} that names header fields. */
 export type HeaderOptions = Pick<VerifyOptions, 'preset' | 'headers' | 'header'>;
 
 const OPTIONS: Readonly<Record<keyof VerifyOptions, true>> = {
@@ -91,10 +74,7 @@ const OPTIONS: Readonly<Record<keyof VerifyOptions, true>> = {
 };
 
 /**
- * Checks options whose names and types plain JavaScript does not check: a mistyped one would turn
- * off a check.
- *
- * @throws TypeError that names the option
+ * A mistyped name would turn off a check without notice. @throws TypeError that names the option
  */
 export function requireOptions(options: VerifyOptions | undefined): void {
   const given: Partial<VerifyOptions> = options ?? {};
@@ -119,7 +99,6 @@ export function requireOptions(options: VerifyOptions | undefined): void {
   requireHeaderOptions(given);
 }
 
-/** Checks the options that name header fields. @throws TypeError that names the option */
 export function requireHeaderOptions({ preset, headers, header }: HeaderOptions): void {
   must(header === undefined || isFieldName(header), 'header is the name of a header');
   must(preset === undefined || IDENTITY_PRESET_NAMES.includes(preset), `preset is one of ${IDENTITY_PRESET_NAMES.join(', ')}`);

@@ -1,4 +1,5 @@
 import { errors, jwtVerify, type JWTVerifyOptions } from 'jose';
+import { foldName } from '../http/protected-fields.js';
 import { AssertionRefused, KeysUnavailable, type RefusalCode } from './errors.js';
 import { keysOf } from './keys.js';
 import {
@@ -8,20 +9,14 @@ import {
   requireOptions,
   type VerifyOptions,
 } from './options.js';
-import { fieldsOf, targetOf, valuesOf, type VerifiableRequest } from './request.js';
 
 /** Maximum lifetime of an assertion that Latchkey can be configured to sign, in seconds. */
 const MAX_AGE = 3_600;
 const TEXTS = ['customer_id', 'login', 'role', 'scope', 'credential'] as const;
 
 /**
- * Verifies the assertion of a request. A bound assertion must match the request.
- *
- * The request is not modified; `applyIdentity` replaces its plain identity headers.
- *
- * @throws AssertionRefused (401)
- * @throws KeysUnavailable (503)
- * @throws TypeError for wrong options
+ * Verifies the assertion of a request, without changing it (see `applyIdentity`).
+ * @throws AssertionRefused (401), KeysUnavailable (503), or TypeError for wrong options
  */
 export async function verifyAssertion(
   request: VerifiableRequest,
@@ -31,7 +26,6 @@ export async function verifyAssertion(
   return verifyRequest(request, options);
 }
 
-/** Verifies like {@link verifyAssertion}, with options that were checked. */
 export async function verifyRequest(
   request: VerifiableRequest,
   options: VerifyOptions,
@@ -40,8 +34,7 @@ export async function verifyRequest(
   const { folded, exact } = valuesOf(fields, options.header ?? DEFAULT_HEADER);
   const [assertion = ''] = exact;
   if (assertion === '') throw new AssertionRefused('assertion_missing');
-  // Other spellings count too: Latchkey lets none through, and some readers would use one of them
-  // instead.
+  // Other spellings count: Latchkey lets none through, and some readers would use one of them.
   if (folded > 1) throw new AssertionRefused('assertion_repeated');
   const claims = await verifiedClaims(assertion, options);
   if (claims.dev !== undefined && options.allowDev !== true) throw new AssertionRefused('assertion_dev');
@@ -80,11 +73,7 @@ async function verifiedClaims(assertion: string, options: VerifyOptions): Promis
   }
 }
 
-/**
- * Checks that an assertion is bound to this request.
- *
- * It must carry all three claims: an upstream must not accept an assertion that is only half bound.
- */
+/** An upstream must not accept an assertion that is only half bound. */
 async function checkBinding(
   { htm, htu, rid }: AssertionClaims,
   request: VerifiableRequest,
@@ -98,7 +87,6 @@ async function checkBinding(
   if (folded !== 1 || exact[0] !== rid) throw new AssertionRefused('assertion_request_id');
 }
 
-/** Base64url SHA-256 of a target. */
 async function digestOf(target: string): Promise<string> {
   const digest = await crypto.subtle.digest('SHA-256', new TextEncoder().encode(target));
   const base64 = btoa(String.fromCharCode(...new Uint8Array(digest)));
@@ -133,4 +121,59 @@ function codeOfClaim({ claim, reason }: errors.JWTClaimValidationFailed): Refusa
   if (claim === 'iss') return 'assertion_issuer';
   if (claim === 'aud') return 'assertion_audience';
   return claim === 'iat' || claim === 'nbf' ? 'assertion_not_yet_valid' : 'assertion_claims';
+}
+
+/** A request of `node:http`, Express or Fastify, a Fetch `Request`, or any object like these. */
+export interface VerifiableRequest {
+  readonly method?: string | undefined;
+  /** The target as received, or a whole URL. */
+  readonly url?: string | undefined;
+  /** The target before a framework changed it. */
+  readonly originalUrl?: string | undefined;
+  /** Alternating names and values. */
+  readonly rawHeaders?: readonly string[] | undefined;
+  readonly headers: FetchHeaders | Readonly<Record<string, string | readonly string[] | undefined>>;
+}
+
+/** The parts of `Headers` that are used. Its types differ between platforms. */
+interface FetchHeaders {
+  forEach(each: (value: string, name: string) => void): void;
+}
+
+/** Returns alternating names and values, with repeated fields where the request preserves them. */
+function fieldsOf({ rawHeaders, headers }: VerifiableRequest): readonly string[] {
+  if (rawHeaders !== undefined) return rawHeaders;
+  const fields: string[] = [];
+  if (isFetchHeaders(headers)) headers.forEach((value, name) => fields.push(name, value));
+  else
+    for (const [name, value] of Object.entries(headers))
+      for (const each of [value ?? []].flat()) fields.push(name, each);
+  return fields;
+}
+
+function targetOf({ originalUrl, url = '', rawHeaders, headers }: VerifiableRequest): string {
+  if (originalUrl !== undefined) return originalUrl;
+  // Only a Request has a whole URL; Latchkey never sends a target in absolute form.
+  if (rawHeaders !== undefined || !isFetchHeaders(headers)) return url;
+  const [origin] = /^https?:\/\/[^/?#]*/i.exec(url) ?? [''];
+  return url.slice(origin.length);
+}
+
+/** Returns the number of fields that some reader takes for a name, and the values of exact ones. */
+function valuesOf(fields: readonly string[], name: string): { folded: number; exact: string[] } {
+  const lower = name.toLowerCase();
+  const wanted = foldName(name);
+  const exact: string[] = [];
+  let folded = 0;
+  for (let i = 0; i < fields.length; i += 2) {
+    const each = fields[i] as string;
+    if (foldName(each) !== wanted) continue;
+    folded += 1;
+    if (each.toLowerCase() === lower) exact.push(fields[i + 1] as string);
+  }
+  return { folded, exact };
+}
+
+function isFetchHeaders(headers: VerifiableRequest['headers']): headers is FetchHeaders {
+  return typeof headers['forEach' as keyof typeof headers] === 'function';
 }

@@ -15,13 +15,11 @@ export function readRetryAfter(field: string | undefined, now: number): number |
 
 const USER_AGENT = `Latchkey/${readVersion()}`;
 
-/** The payload of a delivery, and the id under which it is sent. */
 export interface Message {
   readonly id: string;
   readonly body: string;
 }
 
-/** The result of one attempt. */
 export interface DeliveryResult {
   /** Null when there was no response. */
   readonly status: number | null;
@@ -31,7 +29,6 @@ export interface DeliveryResult {
   readonly retryAfter: number | null;
 }
 
-/** How connections to endpoints are made. */
 export interface Network {
   readonly resolve: Resolve;
   /** PEM certificate authorities to trust instead of the system's. */
@@ -39,12 +36,8 @@ export interface Network {
 }
 
 /**
- * Sends a message once.
- *
- * Only 2xx is success. Redirects are not followed, and the response body is not read. Each attempt
- * opens its own connection, to the address that was checked for it or to a proxy.
- *
- * @param signal aborts the attempt
+ * Sends a message once. Only 2xx is success; redirects are not followed. Each attempt opens its own
+ * connection, to the address that was checked for it or to a proxy.
  */
 export async function deliver(
   endpoint: WebhookEndpoint,

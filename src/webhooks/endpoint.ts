@@ -4,12 +4,8 @@ import type { WebhookSubscription } from '../store/webhook-store.js';
 
 type Settings = Config['webhooks'][number];
 
-/** A receiver of webhook events. */
 export interface WebhookEndpoint {
-  /**
-   * Name in metrics, logs and commands: the host and part of the URL's digest. The rest of the URL
-   * may be a secret.
-   */
+  /** Name in metrics, logs and commands. The URL itself may be a secret. */
   readonly id: string;
   readonly url: string;
   /** The newest first. */
@@ -33,7 +29,6 @@ export function endpointOf(settings: Settings): WebhookEndpoint {
   };
 }
 
-/** The events that the store queues for each endpoint of a configuration. */
 export function subscriptionsOf({ webhooks }: Pick<Config, 'webhooks'>): WebhookSubscription[] {
   return webhooks.map((settings) => ({ endpoint: endpointOf(settings).id, events: settings.events }));
 }

@@ -17,11 +17,7 @@ export async function webhookReport(store: WebhookStore, configured: readonly st
   return { endpoints, dead_letters: deadLetters };
 }
 
-/**
- * Queues dead letters of one endpoint, or of all endpoints, again.
- *
- * @returns the number of resent events per endpoint; undefined when the endpoint is unknown
- */
+/** Queues dead letters again, and counts them by endpoint; undefined when it is unknown. */
 export async function resendWebhooks(
   store: WebhookStore,
   configured: readonly string[],

@@ -2,15 +2,11 @@ import type { WebhookStore } from '../store/webhook-store.js';
 
 /** Lease time, milliseconds. A sender that is killed or suspended is replaced after this. */
 const LEASE_MS = 5_000;
-/** Renewal interval, milliseconds. */
 const RENEW_MS = 1_500;
 
 /**
- * The lease that makes one process the sender.
- *
- * It runs from the moment the store was asked, on this process's monotonic clock. A process that
- * was suspended therefore finds its lease expired. Attempts in flight are aborted when the lease
- * ends.
+ * The lease that makes one process the sender. It runs from the moment the store was asked, by a
+ * monotonic clock, so that a process that was suspended finds its lease expired.
  */
 export class SenderLease {
   readonly #store: Pick<WebhookStore, 'acquire' | 'release'>;
@@ -32,11 +28,7 @@ export class SenderLease {
     this.#onChange = onChange;
   }
 
-  /**
-   * Acquires the lease, or renews it when due. Returns null while another process holds it.
-   *
-   * @throws StoreUnavailable
-   */
+  /** Acquires the lease, or renews it when due; null while another process holds it. */
   async renew(): Promise<string | null> {
     const requestedAt = performance.now();
     if (requestedAt - this.#requestedAt < RENEW_MS) return this.#name;
@@ -54,7 +46,6 @@ export class SenderLease {
     return this.#isExpired() ? null : name;
   }
 
-  /** Returns a signal that is aborted when the given lease ends. */
   signalOf(lease: string): AbortSignal {
     // After the process was suspended, the timer fires late.
     if (this.#isExpired()) this.end();

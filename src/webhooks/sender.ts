@@ -20,18 +20,12 @@ const EXPIRED_MS = 1_000;
 const EXPIRED_PAUSE_MS = 100;
 /** Interval at which data of removed endpoints is cleaned up, milliseconds. */
 const CLEANUP_MS = 60_000;
-/**
- * Maximum concurrent attempts per endpoint, each for a different token; 1 while the endpoint fails.
- */
+/** Concurrent attempts per endpoint, each for another token; 1 while the endpoint fails. */
 const CONCURRENCY = 4;
-/**
- * Delay after an attempt without an outcome, or an outcome that could not be stored, milliseconds.
- * The event must not be resent over and over.
- */
+/** Pause after an attempt without a stored outcome: it must not be resent over and over. */
 const RETRY_MS = 500;
 const GONE = 410;
 
-/** Notifications from the sender to its process. */
 export interface SenderEvents {
   /** An attempt has ended, and its outcome is stored. */
   readonly attempted: (
@@ -40,12 +34,10 @@ export interface SenderEvents {
     answer: DeliveryResult,
     outcome: WebhookOutcome,
   ) => void;
-  /** Whether this process is now the sender. */
   readonly sending: (sends: boolean) => void;
   readonly failed: (error: unknown) => void;
 }
 
-/** Sends a message once. */
 export type Deliver = (
   endpoint: WebhookEndpoint,
   message: Message,
@@ -53,10 +45,8 @@ export type Deliver = (
 ) => Promise<DeliveryResult>;
 
 /**
- * Sends queued events. Only one process of the fleet does so: the holder of the lease.
- *
- * For one token and endpoint, events are sent in order: each waits until the previous one was
- * delivered or given up. Events of other tokens do not wait.
+ * Sends queued events, if this process holds the lease of the fleet. Those of one token and
+ * endpoint are sent in order: each waits until the previous one was delivered or given up.
  */
 export class WebhookSender {
   readonly #store: WebhookStore;
@@ -66,7 +56,6 @@ export class WebhookSender {
   readonly #lease: SenderLease;
   /** Subjects with an attempt in flight, by endpoint. */
   readonly #busy = new Map<string, Map<string, Promise<void>>>();
-  /** Endpoints whose last attempt failed. */
   readonly #failing = new Set<string>();
   #stopped = false;
   #cleanedUpAt = -Infinity;
@@ -76,7 +65,6 @@ export class WebhookSender {
   readonly #idleSleep = new WakeableSleep();
   #running: Promise<void> = Promise.resolve();
 
-  /** @param endpoints returns those of the current configuration */
   constructor(
     store: WebhookStore,
     endpoints: () => readonly WebhookEndpoint[],
@@ -94,11 +82,7 @@ export class WebhookSender {
     this.#running = this.#run();
   }
 
-  /**
-   * Stops taking events, waits for attempts in flight, and releases the lease.
-   *
-   * @param patience maximum wait, milliseconds
-   */
+  /** Waits for attempts in flight, and releases the lease. @param patience milliseconds */
   async stop(patience: number): Promise<void> {
     this.#stopped = true;
     this.#wake();
@@ -148,7 +132,6 @@ export class WebhookSender {
     this.#cleanedUpAt = now;
   }
 
-  /** Starts attempts while concurrency allows. */
   async #fill(endpoint: WebhookEndpoint, lease: string): Promise<void> {
     const busy = this.#busyOf(endpoint.id);
     const room = (this.#failing.has(endpoint.id) ? 1 : CONCURRENCY) - busy.size;
@@ -229,15 +212,10 @@ function outcomeOf(
 const FIRST_MS = 1_000;
 
 /**
- * Returns the milliseconds until the next attempt.
- *
- * The delay doubles with each failure, up to six hours. Its last quarter is random, so that events
- * that failed together spread out again. A delay that the endpoint requested takes precedence, up
- * to the same limit.
+ * Returns milliseconds that double with each failure. The last quarter is random, so that events
+ * that failed together spread out again. A delay that the endpoint requested takes precedence.
  *
  * @param failures at least 1
- * @param retryAfter milliseconds that the endpoint requested, or null
- * @param random from 0 up to 1
  */
 export function backoff(failures: number, retryAfter: number | null, random = Math.random()): number {
   if (retryAfter !== null) return Math.min(LONGEST_RETRY_MS, Math.max(FIRST_MS, retryAfter));

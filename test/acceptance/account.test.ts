@@ -171,6 +171,8 @@ t.test('POST /sudo: accepted requests and each refusal', async (t) => {
 
   await t.test('each refusal', async (t) => {
     const wrong = 'not the password';
+    const { host } = new URL(url);
+    const fromElsewhere = `The request comes from another origin: it has Origin https://evil.example, expected https://${host} or http://${host}`;
     const readOnly = withKey(await token('superuser', { scope: 'global:read' }));
     const purgeOnly = withKey(await token('superuser', { scope: 'purge_all' }));
     const rows: [string, Params, Headers, number, string][] = [
@@ -197,8 +199,8 @@ t.test('POST /sudo: accepted requests and each refusal', async (t) => {
       ['a bad key, otherwise valid', { username, password: PASSWORD }, withKey('bad'), 401, UNAUTHENTICATED],
       ['a bad key together with a session', { password: PASSWORD }, { ...session, ...withKey('bad') }, 401, UNAUTHENTICATED],
       ['an ended session', { username, password: PASSWORD }, { Cookie: `service.session=${'a'.repeat(43)}` }, 401, UNAUTHENTICATED],
-      ['a session, request from another site', { password: PASSWORD }, { ...session, Origin: 'https://evil.example' }, 403, forbidden('The request comes from another origin')],
-      ['no credential, request from another site', { username, password: PASSWORD }, { Origin: 'https://evil.example' }, 403, forbidden('The request comes from another origin')],
+      ['a session, request from another site', { password: PASSWORD }, { ...session, Origin: 'https://evil.example' }, 403, forbidden(fromElsewhere)],
+      ['no credential, request from another site', { username, password: PASSWORD }, { Origin: 'https://evil.example' }, 403, forbidden(fromElsewhere)],
     ];
     for (const [name, params, headers, status, text] of rows) t.same(reduce(await sudo(url, params, headers)), [status, text], name);
     const twice = new URLSearchParams([['username', username], ['username', username], ['password', PASSWORD]]);

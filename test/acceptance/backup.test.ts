@@ -1,4 +1,3 @@
-import { spawn } from 'node:child_process';
 import {
   closeSync,
   mkdirSync,
@@ -11,12 +10,11 @@ import {
   writeSync,
 } from 'node:fs';
 import { join, resolve } from 'node:path';
-import t, { type Test } from 'tap';
+import t from 'tap';
 import { readBackup, writeBackup } from '../../src/commands/backup-file.js';
 import type { StoreRecord } from '../../src/store/transfer.js';
 import { run, runOn, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
 import { needNode } from '../helpers/node-version.mjs';
-import { until } from '../helpers/until.js';
 
 /**
  * Line separators of some program, and characters that need escaping, inside names that users
@@ -66,19 +64,6 @@ t.test('a backup reads back exactly, whatever names contain and whichever Node v
   }
 }); // prettier-ignore
 
-t.test('reads a backup written before separators were escaped', async (t) => {
-  const file = join(temporaryFolder(t), 'backup.jsonl');
-  await writeBackup(file, recordsOf(names.map(record)), ignore);
-  const { createHash } = await import('node:crypto');
-  const [head = '', ...lines] = readFileSync(file, 'utf8').trimEnd().split('\n').slice(0, -1);
-  const plain = lines.map((line) => JSON.stringify(JSON.parse(line)));
-  const text = `${[head, ...plain].join('\n')}\n`;
-  t.match(text, /\u2028/);
-  const sha256 = createHash('sha256').update(text).digest('hex');
-  writeFileSync(file, `${text}${JSON.stringify({ end: true, count: plain.length, sha256 })}\n`);
-  t.same((await readBackup(file)).records, names.map(record));
-});
-
 t.test('reads lines longer than one read', async (t) => {
   const file = join(temporaryFolder(t), 'backup.jsonl');
   const records = [1, 65_535, 65_536, 200_000, 3].map((length, i) => record('é'.repeat(length), i));
@@ -119,24 +104,3 @@ t.test('a failed backup leaves no draft and keeps the previous file', async (t) 
   for (const special of ['directory', 'link', '/dev/null'])
     await t.rejects(writeBackup(resolve(folder, special), recordsOf([]), ignore), /is not a regular file/);
 }); // prettier-ignore
-
-t.test('an interrupted backup leaves no draft', async (t) => {
-  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) await stops(t, signal);
-});
-
-async function stops(t: Test, signal: NodeJS.Signals) {
-  const folder = temporaryFolder(t);
-  const program = `
-    import { writeBackup } from ${JSON.stringify(resolve('dist/commands/backup-file.js'))};
-    async function* slow() {
-      yield { kind: 'customer', value: { id: 'C1', name: 'One' } };
-      await new Promise((later) => setTimeout(later, 60_000));
-    }
-    await writeBackup(${JSON.stringify(join(folder, 'backup.jsonl'))}, slow(), () => undefined);`;
-  const child = spawn(process.execPath, ['--input-type=module', '--eval', program], { stdio: 'inherit' });
-  const ended = new Promise((done) => child.once('exit', (_code, by) => done(by)));
-  await until(async () => readdirSync(folder).length === 1, 'the draft exists');
-  child.kill(signal);
-  t.equal(await ended, signal);
-  t.same(readdirSync(folder), [], signal);
-}

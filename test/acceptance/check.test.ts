@@ -45,6 +45,7 @@ routes:
   - { path: /both, action: api }
   - { path: /both/*, action: admin:write }
   - { path: "/*", methods: [PURGE], action: admin:write }
+listen: { ready_path: /ready }
 `;
   writeFileSync(file, routes);
   const warning = (i: number, base: string, method: string) =>
@@ -52,7 +53,7 @@ routes:
     `and many upstreams serve both with one handler; add a route for ${base} too\n`;
   t.same(await run(['check', '--config', file]), {
     code: 0,
-    stdout: `${file}: open to everybody, without a credential: /open/*\n${file}: ok\n`,
+    stdout: `${file}: open to everybody, without a credential: GET /ready, /open/*\n${file}: ok\n`,
     stderr: warning(0, '/admin', 'GET') + warning(1, '/svc/:sid', 'GET') + warning(2, '/no', 'POST'),
   });
 }); // prettier-ignore

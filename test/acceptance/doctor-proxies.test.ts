@@ -37,11 +37,6 @@ const NGINX: Record<string, Careless> = {
   'overrides': ['overrides', 'serious', ['include dropped.conf;', '']],
   'a check of one location only': ['authentication', 'warning', ['auth_request /_decision;', ''], ['location / {', 'location / { proxy_pass http://api; }\n    location /service { auth_request /_decision;']],
   'OPTIONS without a check': ['options', 'serious', ['location / {', 'error_page 418 = @open;\n    location @open { auth_request off; proxy_pass http://api; }\n    location / { if ($request_method = OPTIONS) { return 418; }'], ['auth_request /_decision;', ''], ['proxy_pass http://api;\n      proxy_http', 'auth_request /_decision; proxy_pass http://api;\n      proxy_http']],
-  'the identity in responses, and the token sent to the API': [
-    'identity-headers', 'warning',
-    ['location / {', 'add_header X-Auth-Login $auth_login;\n    location / {'],
-    ["proxy_set_header Service-Key '';", ''],
-  ],
   'the client address is enough': ['authentication', 'serious', ['auth_request /_decision;', 'auth_request /_decision; satisfy any; allow 127.0.0.1; deny all;']],
 }; // prettier-ignore
 

@@ -122,6 +122,7 @@ t.test('every built-in endpoint', async (t) => {
     end_other_sessions: [204, ask('DELETE /_latchkey/sessions', `Cookie: ${await login('billing')}\r\n`)],
     show_page: page,
     show_page_asset: page,
+    show_readiness: null,
     describe_caller: [200, ask('GET /_latchkey/session', cookie)],
     list_people: [200, ask('GET /_latchkey/people', cookie)],
     // Public keys may be cached for a while; the other properties are checked below.

@@ -100,7 +100,7 @@ t.test('init and demo leave nothing behind when the disk is full', async (t) => 
   }
   const data = join(temporaryFolder(t), 'data');
   const demo = ['--fsize=16', process.execPath, INSTALLED, 'demo', '--port', '0', '--data', data];
-  const { status, stderr } = spawnSync('prlimit', demo, { encoding: 'utf8', timeout: 10_000 });
+  const { status, stderr } = spawnSync('prlimit', demo, { encoding: 'utf8', timeout: 60_000 });
   t.match(
     { status, stderr },
     { status: 1, stderr: /directory\.yaml cannot be written: .*\(EFBIG\); choose/ },

@@ -9,7 +9,7 @@ import { until } from '../helpers/until.js';
 
 /* Latchkey's own cookies reach no upstream at any entrance; all other cookies do. */
 
-const LOGIN = ['latchkey-login', '__Host-latchkey-login', '__Secure-latchkey-login'];
+const LOGIN = ['latchkey-login-a1', '__Host-latchkey-login-b-2', '__Secure-latchkey-login-c_3'];
 const provider = {
   name: 'sso',
   title: 'Log in',

@@ -131,8 +131,8 @@ t.test('retries failures, then keeps dead letters to resend by hand; 410 disable
   await until(() => receiver.of(dead).length === 6, 'the other one is sent again');
   t.match(await run(['webhook', 'test', '--config', configFile]), { code: 0, stdout: /: delivered \(204\)$/m });
   t.match(receiver.received.at(-1), { type: 'webhook.test', about: 'undefined' });
-  t.match(await run(['check', '--online', '--config', configFile]), { code: 0, stdout: /^webhooks 127\.0\.0\.1:\d+\/[0-9a-f]{8}: ok$/m });
   t.same(receiver.faults, []);
+  t.match(await run(['check', '--online', '--config', configFile]), { code: 0, stdout: /^webhooks 127\.0\.0\.1:\d+\/[0-9a-f]{8}: ok$/m });
 }); // prettier-ignore
 
 /** Runs a command that is killed at one of its writes; resolves to the signal. */

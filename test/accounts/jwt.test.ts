@@ -8,7 +8,7 @@ import { KeySet } from '../../src/accounts/jwt/key-set.js';
 import { createKeySource } from '../../src/accounts/jwt/key-source.js';
 import { compareClaims, type IssuerSettings, ruleFor } from '../../src/accounts/jwt/subjects.js';
 import { Unavailable } from '../../src/domain/refusal.js';
-import { createJwtEvents } from '../../src/server/jwt-events.js';
+import { createJwtEvents } from '../../src/server/observing.js';
 import { selfSigned } from '../helpers/certificates.js';
 import { serveHttp } from '../helpers/http.js';
 import { temporaryFolder } from '../helpers/latchkey.js';
@@ -22,6 +22,8 @@ function settingsOf(more: Partial<IssuerSettings> = {}): IssuerSettings {
   return {
     name: 'ci',
     issuer: issuer.url,
+    discovery: null,
+    tls: null,
     audience: 'latchkey',
     audience_claim: 'aud',
     header: 'Authorization',

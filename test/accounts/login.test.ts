@@ -7,7 +7,7 @@ import type { User } from '../../src/domain/user.js';
 const user = { id: 'U1', customerId: 'C1', login: 'a@example.com' } as User;
 const namesake = { ...user, id: 'U2' };
 const accounts: Partial<Accounts> = {
-  enqueue: async (_holder, work) => work(),
+  queue: { run: async (_network, work) => work() },
   check: async () => ({ verdict: 'right', user, otp: 'accepted' }),
   loggedIn: async () => undefined,
 };

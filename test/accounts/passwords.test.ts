@@ -63,7 +63,7 @@ t.test('the queue is bounded, and rejected work is not run', async (t) => {
   let release = (): void => undefined;
   const held = new Promise<void>((resolve) => (release = resolve));
   const work = (network: string) =>
-    passwords.enqueue(network, async () => {
+    passwords.queue.run(network, async () => {
       await held;
       done.push(network);
     });

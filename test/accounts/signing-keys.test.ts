@@ -181,7 +181,6 @@ t.test('signs an assertion once for a subject, and again when a claim changes', 
   const second = await of(subject(), NOW + 30_001);
   t.not(second, first, 'less than half of its lifetime is left');
   t.equal(claimsOf(second).exp - claimsOf(first).exp, 30);
-  t.not(await of(subject(), NOW - 5_000), second, 'a clock that went back extends no lifetime');
   const [key] = await keys.published(NOW);
   const { payload, protectedHeader } = await jwtVerify(first, await importJWK(key ?? {}), { issuer: 'https://a', audience: 'b', currentDate: new Date(NOW) });
   t.same(protectedHeader, { alg: 'EdDSA', kid: key?.kid, typ: 'JWT' });

@@ -36,8 +36,15 @@ async function created(services: readonly string[]): Promise<Restriction | undef
   return kept[0];
 }
 
-async function declared(services: readonly string[]): Promise<Restriction | undefined> {
-  const entry = { id: 'T1', user_id: 'U1', name: '', secret_sha256: 'ab'.repeat(32), scope: ['global'] };
+async function declared(services: string[]): Promise<Restriction | undefined> {
+  const entry = {
+    id: 'T1',
+    user_id: 'U1',
+    name: '',
+    secret_sha256: 'ab'.repeat(32),
+    scope: ['global'],
+    suspended: false,
+  };
   const directory = { customers: [], services: [], users: [], tokens: [{ ...entry, ...(services.length === 0 ? {} : { services }) }] }; // prettier-ignore
   return (await planDeclaredTokens(directory, new Map(), { filterRevoked: async () => [] }, Date.now()))
     .put[0];

@@ -51,7 +51,7 @@ t.test('logs in at the provider, returns to the page, creates a token without a 
   const { page, faults } = await visit(t, browser, `${url}/reports?year=1`);
   const button = page.getByRole('link', { name: 'Company login' });
   await button.waitFor();
-  t.equal(new URL(page.url()).search, '', 'the address is cleaned up');
+  t.equal(new URL(page.url()).search, '?return_to=%2Freports%3Fyear%3D1', 'a reload keeps the target');
   t.same(await accessibilityFaults(page), []);
   await shot(page, 'log-in');
   await button.click();

@@ -2,7 +2,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import t from 'tap';
-import { isReplayable, logLines, readLogLine, whyNotReplayable } from '../../src/commands/access-log.js';
+import { isReplayable, numberedLines, readLogLine, whyNotReplayable } from '../../src/commands/access-log.js';
 import { temporaryFolder } from '../helpers/latchkey.js';
 
 const ENTRY = {
@@ -16,7 +16,7 @@ const ENTRY = {
 };
 const all = async (file: string) => {
   const lines: string[] = [];
-  for await (const line of logLines(file)) lines.push(line);
+  for await (const { text } of numberedLines(file)) lines.push(text);
   return lines;
 };
 const read = (more: object = {}) => {
@@ -26,10 +26,9 @@ const read = (more: object = {}) => {
 };
 
 t.test('reads an entry, with each kind of caller', async (t) => {
-  t.match(read(), { requestId: 'r-1', method: 'GET', path: '/a', caller: null, query: null });
+  t.match(read(), { requestId: 'r-1', method: 'GET', path: '/a', caller: null });
   t.equal(read().time, Date.parse(ENTRY.time));
-  t.match(read({ query: 'a&b', config_hash: 'abc', decision: 'refused', host: 'h' }), {
-    query: ['a', 'b'],
+  t.match(read({ config_hash: 'abc', decision: 'refused', host: 'h' }), {
     configHash: 'abc',
     decision: 'refused',
     host: 'h',
@@ -43,7 +42,7 @@ t.test('reads an entry, with each kind of caller', async (t) => {
     customerId: 'C1',
   });
   t.match(of({ credential: 'legacy_key', token_id: 'T' }), { credential: 'legacy_key', tokenId: 'T' });
-  t.match(of({ credential: 'session', session_id: 'S' }), { credential: 'session', sessionId: 'S' });
+  t.match(of({ credential: 'session', session_id: 'S' }), { credential: 'session' });
   t.match(of({ credential: 'jwt', issuer: 'ci', subject: 'job' }), { credential: 'jwt', issuer: 'ci' });
   t.equal(of({ credential: 'other' }), null);
 });
@@ -69,7 +68,7 @@ t.test('reads lines one at a time across chunks, and never holds an overlong lin
   const file = join(temporaryFolder(t), 'access.log');
   const lines = Array.from({ length: 3_000 }, (_, i) => `${i} ${'é'.repeat(i % 700)}`);
   writeFileSync(file, `${lines.slice(0, 1500).join('\n')}\n\n${lines.slice(1500).join('\n')}`);
-  t.same(await all(file), lines);
+  t.same((await all(file)).filter((line) => line !== ''), lines);
   writeFileSync(file, `{"a":"${'x'.repeat(5_000_000)}"}\n{"msg":"ready"}\n`);
   const [long = '', next] = await all(file);
   t.ok(long.length < 3_000_000);

@@ -69,6 +69,9 @@ const WRITTEN: Record<string, (place: Place) => string> = {
   'in a path': () => `"https://a.example/services/${CANARY}"`,
   'in a path without slashes before it': () => `"https:a.example/${CANARY}"`,
   'in a path beside a variable': () => `"https://a.example/${CANARY}/\${PLAIN}"`,
+  'as a default': () => `"\${NONE:-${CANARY}}"`,
+  'as userinfo in a default': () => `"\${NONE:-https://user:${CANARY}@a.example/}"`,
+  'as a list in a default': () => `"\${NONE:-a,${CANARY}:}"`,
   'as a tag': () => `!${CANARY} x`,
   'after a bad escape': () => `"\\x${CANARY}"`,
   'after another bad escape': () => `"\\${CANARY}"`,
@@ -129,7 +132,7 @@ t.test('no secret in a fault of a configuration or in a printed configuration', 
       // Where it is accepted, a value may be printed if it is neither a secret by the schema nor in
       // the secret part of a URL.
       const mayBeShown =
-        said.startsWith('{') && !isSecretPlace && !/^"[a-z]+:\/\/.*[?@#]/.test(write(place));
+        said.startsWith('{') && !isSecretPlace && !/^"(?:\$\{NONE:-)?[a-z]+:\/\/.*[?@#]/.test(write(place));
       if (mayBeShown) shown += 1;
       else leaks.push(...[holdsNone(said, `${place.path} ${how}`)].filter((leak) => leak !== undefined));
     }
@@ -186,6 +189,10 @@ t.test('a printed configuration shows what the file says', async (t) => {
     upstreams: { api: { url: '${URL}' } },
     store: { url: 'redis://***:***@h', password: '***', sealing_key: '***' },
     admin: { port: '${NUMBER}' },
+  });
+  const sentinel = 'sentinel: { master: m, nodes: ["h:1"], password: a }';
+  t.match(JSON.parse(told(`upstream: \${URL}\nstore: { type: redis, ${sentinel} }\n`, showConfig)), {
+    store: { sentinel: { master: 'm', password: '***' } },
   });
 });
 

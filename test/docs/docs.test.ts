@@ -3,11 +3,8 @@ import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { parse, parseDocument, stringify } from 'yaml';
-import {
-  IDENTITY_FACTS,
-  IDENTITY_PRESETS,
-  identityPreset,
-} from '../../src/config/schema/identity-presets.js';
+import { IDENTITY_PRESETS, identityPreset } from '../../src/config/schema/identity-presets.js';
+import { IDENTITY_FACTS } from '../../src/domain/identity-fields.js';
 import { decisionAddresses } from '../../src/config/schema/listen.js';
 import { loadConfig } from '../../src/config/load.js';
 import { needPackages, runs } from '../helpers/debian.js';
@@ -219,6 +216,7 @@ t.test('docs/interface.md lists every built-in endpoint', async (t) => {
     assertion: true,
     account: true,
     oidc: true,
+    readyPath: null,
     resourcePath: '/',
   });
   const endpoints = routes.filter(({ endpoint }) => endpoint !== undefined);

@@ -214,7 +214,7 @@ t.test('docs/observability.md lists every reason of a refusal, with its status',
   const listed = [...rows].flatMap(([, names = '', status = '']) =>
     [...names.matchAll(/`([a-z_]+)`/g)].map(([, name]) => `${name} ${status}`),
   );
-  const types = read('src/domain/refusal.ts').matchAll(/readonly refusal: ([^;}]+)/g);
+  const types = read('src/domain/refusal.ts').matchAll(/(?:readonly refusal: |Tag =)([^;}]+)/g);
   const tags = [...types].flatMap(([, union = '']) => [...union.matchAll(/'([a-z_]+)'/g)].map(([, tag]) => tag));
   t.ok(tags.length > 30);
   const statusOf = (tag = '') =>

@@ -177,13 +177,6 @@ const OF_ONE_CHECK: Record<string, readonly [check: string, fault: Fault, expect
     'serious',
     withKey,
   ],
-  'the API receives the token': ['identity-headers', { api: shows('service-key') }, 'warning', withKey],
-  'clients receive the assertion': [
-    'identity-headers',
-    { api: (req, res) => res.writeHead(200, isKnown(req) ? { 'X-Auth-Assertion': 'x.y.z' } : {}).end('hello') },
-    'serious',
-    withKey,
-  ],
   'a decision that only a token reveals': [
     'decision-port',
     { api: (req, res) => res.writeHead(200, path(req) === '/_auth' ? { 'X-Auth-User-Id': 'U1' } : {}).end(path(req) === '/_auth' ? '' : 'hello') },

@@ -11,7 +11,7 @@ function listOf(keys: readonly string[]): FrequentList<number> {
   keys.forEach((key, i) => {
     const known = list.get(key);
     if (known === undefined) list.add(key, i);
-    else list.increment(known);
+    else known.count += 1;
   });
   return list.list();
 }

@@ -2,7 +2,6 @@ import * as fc from 'fast-check';
 import t from 'tap';
 import { Limiter, type OnYield, type Permit } from '../../src/domain/limiter.js';
 import type { Holder } from '../../src/domain/shares.js';
-import { ActiveCount } from '../../src/upstream/address.js';
 import { property, Share } from '../helpers/property.js';
 import { until } from '../helpers/until.js';
 
@@ -140,15 +139,4 @@ t.test('a permit released before its turn never starts', async (t) => {
   t.same([second.went, third.went], [0, 1], 'the next one goes in its stead');
   third.permit?.release();
   t.equal(limiter.active, 0);
-});
-
-t.test('an active permit is released once', (t) => {
-  const count = new ActiveCount();
-  const [first, second] = [count.begin(), count.begin()];
-  first.end();
-  first.end();
-  t.equal(count.value, 1);
-  second.end();
-  t.equal(count.value, 0);
-  t.end();
 });

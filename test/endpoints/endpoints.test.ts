@@ -10,6 +10,7 @@ import { until } from '../helpers/until.js';
 const idp = await IdentityProvider.start(t);
 const METADATA = { resource: 'https://api.example/mcp', bearer_methods_supported: ['header'] };
 const CONFIG = {
+  listen: { ready_path: '/ready' },
   interface: { account_endpoints: true, protected_resource: { resource: METADATA.resource } },
   identity: { assertion: { enabled: true, issuer: 'https://auth.example.com', audience: 'api' } },
   login: {
@@ -269,6 +270,7 @@ const ROWS: Record<EndpointName, readonly Row[]> = {
     [['/_latchkey/assets/app.js'], 200, 'answered'],
     [['/_latchkey/assets/none.js'], 404, 'not_found', { detail: /No endpoint for/ }],
   ],
+  show_readiness: [[['/ready'], 200, 'answered']],
   describe_caller: [
     [['/_latchkey/session', session], 200, 'answered', { user: { id: 'superuser' }, may: { list_tokens: true, revoke_customer_tokens: true }, key_field: 'Service-Key' }],
     [['/_latchkey/session', plainSession], 200, 'answered', { may: { list_tokens: false, revoke_customer_tokens: false }, one_time_password: false }],
@@ -372,6 +374,7 @@ const SETTINGS = {
   assertion: true,
   account: true,
   oidc: true,
+  readyPath: '/ready',
   resourcePath: '/mcp',
 } as const;
 const served = servedResources(SETTINGS).flatMap(({ endpoints }) => endpoints);
@@ -395,6 +398,36 @@ for (const { endpoint, credential } of served) {
     t.ok(rows.some(([, status]) => status < 300 || (redirects && status === 303)), 'its success has a row');
   }); // prettier-ignore
 }
+
+t.test('the ready path is for everybody, on every host, and before the page', async (t) => {
+  let fault: string | null = null;
+  const { request } = await startInProcess(
+    t,
+    {
+      listen: { ready_path: '/_latchkey/ready' },
+      interface: { hosts: ['a.example'] },
+      routes: [{ path: '/_latchkey/ready', action: 'x', methods: ['POST'] }],
+      default_route: { auth: 'deny' },
+    },
+    {
+      opened: ({ store }) => {
+        const probe = async () => (fault === null ? undefined : Promise.reject(new Error(fault)));
+        return { store: { ...store, maintenance: { ...store.maintenance, probe, probeWrite: probe } } };
+      },
+    },
+  );
+  const at = (host: string, more: Sent = {}) => request('/_latchkey/ready', { ...more, headers: { Host: host, ...more.headers } });
+  const wrong = { headers: { 'Service-Key': 'wrong' } };
+  for (const host of ['a.example', '10.0.0.1']) {
+    t.match(await at(host), { status: 200, text: '', headers: { 'content-length': '0', 'cache-control': 'no-store' } }, host);
+    t.match(await at(host, wrong), { status: 200, forwarded: undefined }, 'whatever its credential');
+    t.match(await at(host, { method: 'HEAD' }), { status: 200, text: '' });
+  }
+  t.match(await at('b.example', { method: 'POST' }), { status: 401, log: [{ route: '/_latchkey/ready' }] }, 'other methods are those of the routes');
+  fault = 'gone';
+  await until(async () => (await at('a.example')).status === 503, 'the store is gone');
+  t.match(await at('a.example'), { status: 503, text: '', log: [{ outcome: 'answered', status: 503 }] });
+}); // prettier-ignore
 
 /** Refusals common to all endpoints; the pipeline tests cover them with one endpoint. */
 const ANYWHERE = new Set(['400', '408', '413', '414', '417', '431', '500', '503']);

@@ -210,7 +210,7 @@ t.test('an origin is the requested one whether or not Host has the default port'
   ];
   for (const [host, secure, origin, isOwn] of rows) {
     const head = { method: 'POST', webSocket: false, fetchSite: undefined, origin, client: { host, secure } };
-    const refusal = refuseCrossOrigin(head as RequestHead);
+    const refusal = refuseCrossOrigin(head as RequestHead, new Set());
     t.equal(refusal === undefined, isOwn, `${origin} at ${host}, ${secure ? 'TLS' : 'no TLS'}`);
   }
 }); // prettier-ignore

@@ -15,19 +15,12 @@ function openssl(folder: string, ...args: string[]): void {
 }
 
 /**
- * Creates a self-signed certificate for loopback and a host name.
+ * Creates a self-signed certificate for loopback and host names.
  * @param args further arguments for openssl, like `-days`
  */
-export function selfSigned(folder: string, name: string, args: readonly string[] = ['-days', '30']): Certificate {
+export function selfSigned(folder: string, name: string, args: readonly string[] = ['-days', '30'], hosts = [name]): Certificate {
   openssl(folder, 'req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes', '-keyout', `${name}.key.pem`,
-    '-out', `${name}.pem`, '-subj', `/CN=${name}`, '-addext', `subjectAltName=DNS:localhost,IP:127.0.0.1,DNS:${name}`, ...args);
-  return remembered(folder, name);
-} // prettier-ignore
-
-/** Creates a certificate for loopback whose RSA key is too short by today's standards. */
-export function weak(folder: string, name: string): Certificate {
-  openssl(folder, 'req', '-x509', '-newkey', 'rsa:1024', '-nodes', '-keyout', `${name}.key.pem`, '-out', `${name}.pem`, '-subj', `/CN=${name}`,
-    '-days', '30', '-addext', 'subjectAltName=DNS:localhost,IP:127.0.0.1');
+    '-out', `${name}.pem`, '-subj', `/CN=${name}`, '-addext', `subjectAltName=${['DNS:localhost,IP:127.0.0.1', ...hosts.map((host) => `DNS:${host}`)].join()}`, ...args);
   return remembered(folder, name);
 } // prettier-ignore
 

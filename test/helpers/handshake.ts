@@ -3,7 +3,6 @@ import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import type { Test } from 'tap';
 import { Limiter } from '../../src/domain/limiter.js';
 import type { Refusal } from '../../src/domain/refusal.js';
-import { ActiveCount } from '../../src/upstream/address.js';
 import { Waits } from '../../src/upstream/fast-timeouts.js';
 import { createUpgrade } from '../../src/upstream/upgrade.js';
 import type { Upstream } from '../../src/upstream/upstreams.js';
@@ -53,7 +52,7 @@ export async function shake(t: Test, more: { broken?: string; timeout?: number; 
   const log: string[] = [];
   const passed: Buffer[] = [];
   const limiter = new Limiter({ size: 2, maxWaiting: 0, timeout: 1_000, patience: 0 });
-  const address = { prefix: '', host: 'x', connect: (done: (outcome: Socket) => void) => done(opened), active: new ActiveCount() };
+  const address = { prefix: '', host: 'x', connect: (done: (outcome: Socket) => void) => done(opened), active: 0 };
   const note = (what: string) => () => {
     log.push(what);
     if (what === more.broken) throw new Error(what);
@@ -78,5 +77,5 @@ export async function shake(t: Test, more: { broken?: string; timeout?: number; 
     done: ({ status }) => note(`done ${status}`)(),
   });
   await once(upstream, 'data');
-  return { log, passed, limiter, client, far, opened, upstream, active: () => limiter.active + address.active.value, blocked: () => client.writableLength + opened.writableLength };
+  return { log, passed, limiter, client, far, opened, upstream, active: () => limiter.active + address.active, blocked: () => client.writableLength + opened.writableLength };
 } // prettier-ignore

@@ -28,6 +28,7 @@ import { applyDirectoryFile } from '../../src/server/reload/directory-file.js';
 import { createRuntime } from '../../src/server/runtime.js';
 import { shadowDifferencesOf, shadowReport } from '../../src/server/shadow.js';
 import { type OpenedStore, openStore } from '../../src/server/stores/open-store.js';
+import { StoreReadiness } from '../../src/server/stores/store-readiness.js';
 import type { ForwardRequest } from '../../src/upstream/forward-request.js';
 import type { Upgrade } from '../../src/upstream/upgrade.js';
 import { directory, shortcuts } from './fixture.js';
@@ -94,7 +95,9 @@ export async function startInProcess(t: Test, config: object = {}, replaced: Rep
   const log = logTo(output.destination, logSettings(loaded));
   await applyDirectoryFile(loaded, opened, log);
   const casualties = shadowDifferencesOf(loaded, null);
-  const runtime = createRuntime(loaded, opened, log, undefined, undefined, () => PAGE, undefined, casualties);
+  const readiness = new StoreReadiness(opened.store.maintenance, 0);
+  const isReady = async () => (await readiness.check()).isReady;
+  const runtime = createRuntime(loaded, opened, log, undefined, undefined, () => PAGE, undefined, casualties, isReady);
   const services = { ...runtime.services, forward: output.forward, upgrade: output.upgrade };
   const streams = new StreamRevalidator(() => runtime.streamRecheck, runtime.recheck, () => undefined);
   const served = (): Services => ({ ...services, ...replaced.services?.(services) });

@@ -76,8 +76,9 @@ export async function untilInStep(master: RedisServer, replica: RedisServer): Pr
  *
  * @param downAfter milliseconds without an answer until it fails over; long where this is not the
  *   subject, because a busy machine leaves Redis waiting
+ * @param password that the sentinel asks for
  */
-export async function startSentinel(t: Test, downAfter = 1_500) {
+export async function startSentinel(t: Test, downAfter = 1_500, password?: string) {
   const master = await startRedis(t, '--repl-diskless-sync-delay', '0');
   const replica = await startRedis(t, '--replicaof', `127.0.0.1 ${master.port}`);
   const folder = mkdtempSync(join(tmpdir(), 'latchkey-sentinel-'));
@@ -89,6 +90,7 @@ export async function startSentinel(t: Test, downAfter = 1_500) {
     `sentinel monitor m 127.0.0.1 ${master.port} 1`,
     `sentinel down-after-milliseconds m ${downAfter}`,
     'sentinel failover-timeout m 2000',
+    ...(password === undefined ? [] : [`requirepass ${password}`]),
   ];
   writeFileSync(join(folder, 'sentinel.conf'), `${lines.join('\n')}\n`);
   const child = spawn('redis-server', [join(folder, 'sentinel.conf'), '--sentinel'], { stdio: 'ignore' });
@@ -97,7 +99,10 @@ export async function startSentinel(t: Test, downAfter = 1_500) {
     rmSync(folder, { recursive: true, force: true });
   });
   const cli = (...words: string[]) =>
-    spawnSync('redis-cli', ['-p', String(port), ...words], { timeout: 5_000 })
+    spawnSync('redis-cli', ['-p', String(port), ...words], {
+      timeout: 5_000,
+      env: { ...process.env, ...(password === undefined ? {} : { REDISCLI_AUTH: password }) },
+    })
       .stdout.toString()
       .trim();
   await untilReady(cli);

@@ -10,7 +10,7 @@ import { Http1Connection } from '../../src/listeners/http1-connection.js';
 import { Http1Connections } from '../../src/listeners/http1-connections.js';
 import type { Http1Response } from '../../src/listeners/http1-response.js';
 import type { UpgradeListener } from '../../src/listeners/http1-settings.js';
-import type { UnreadableInput } from '../../src/pipeline/unreadable.js';
+import type { UnreadableInput } from '../../src/pipeline/access-log.js';
 import { createRandom, type Random } from '../helpers/random.js';
 import { until } from '../helpers/until.js';
 

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import t from 'tap';
 import type { Refusal } from '../../src/domain/refusal.js';
 import { createPublicServer, listen } from '../../src/listeners/server.js';
-import type { UnreadableInput } from '../../src/pipeline/unreadable.js';
+import type { UnreadableInput } from '../../src/pipeline/access-log.js';
 import {
   block,
   END_HEADERS,

@@ -3,9 +3,13 @@ import { connect } from 'node:net';
 import t from 'tap';
 import { fetchLimited, openAgent } from '../../src/net/fetch-limited.js';
 import { systemResolve } from '../../src/net/pinned-lookup.js';
+import { createTracing } from '../../src/observe/tracing/spans.js';
+import { configSchema } from '../../src/config/schema/config.js';
+import { onlineChecks } from '../../src/server/online-checks.js';
 import { selfSigned } from '../helpers/certificates.js';
 import { serveHttp } from '../helpers/http.js';
 import { temporaryFolder } from '../helpers/latchkey.js';
+import { until } from '../helpers/until.js';
 
 /* Proxies of the environment, for Latchkey's own requests. Only the proxy can resolve `*.test`. */
 
@@ -16,7 +20,9 @@ const target = await serveHttp(t, (_req, res) => res.end('the target'), {
 });
 const seen: string[] = [];
 const proxy = await serveHttp(t, (req, res) => {
-  seen.push(`${req.method} ${req.url}`);
+  seen.push(`${req.method} ${req.url} ${String(req.headers['api-key'] ?? '')}`.trimEnd());
+  // A collector that is busy at first.
+  if (seen.length === 1 && req.method === 'POST') res.statusCode = 503;
   res.end(req.url?.endsWith('/long') ? 'x'.repeat(2_000) : 'by proxy');
 });
 proxy.server.on('connect', (req, socket) => {
@@ -77,4 +83,29 @@ t.test('a literal address stays refused, and a wrong proxy is named', async (t) 
   t.match(await fetchLimited('https://idp.test', { ...limits, addresses }), { text: 'the target' }, 'the proxy resolves names');
   process.env['https_proxy'] = 'proxy:3128';
   await t.rejects(fetchLimited('https://idp.test', limits), { message: /https_proxy is not a URL/ });
+}); // prettier-ignore
+
+t.test('spans go to the collector through a proxy, again if it is busy', async (t) => {
+  Object.assign(process.env, { HTTP_PROXY: proxy.url, OTEL_EXPORTER_OTLP_HEADERS: 'a=b, api-key=x%20y' });
+  t.teardown(() => delete process.env['OTEL_EXPORTER_OTLP_HEADERS']);
+  const dropped: unknown[] = [];
+  const settings = { otlp: 'http://collector.test', service_name: 'a', sample_ratio: 1 };
+  const tracing = createTracing(settings, { dropped: (...each) => void dropped.push(each) });
+  tracing.begin(performance.now(), null).end({ route: null, status: 200, outcome: 'forwarded', values: {} }, null);
+  await until(() => seen.length === 2, 'the second attempt');
+  await tracing.close();
+  t.same([seen, dropped], [Array(2).fill('POST http://collector.test/v1/traces x y'), []]);
+}); // prettier-ignore
+
+t.test('check --online reaches webhooks and issuers through a proxy', async (t) => {
+  Object.assign(process.env, { HTTPS_PROXY: proxy.url, HTTP_PROXY: proxy.url });
+  const checks = onlineChecks(
+    configSchema.parse({
+      webhooks: [{ url: 'http://hooks.test/secret', secret: `whsec_${Buffer.alloc(32).toString('base64')}`, allow_private: true }],
+      jwt_issuers: [{ name: 'ci', issuer: 'https://idp.test', audience: 'a', tls: { ca: cert }, subjects: [{ claims: { a: 'b' }, customer_id: 'C1', role: 'user' }] }],
+    }),
+  );
+  const outcomes = checks.map(async ({ name, run }) => run().then(() => `${name.split(' ')[0]}: ok`, (error: Error) => error.message));
+  t.match((await Promise.all(outcomes)).toSorted(), ['it is not a JSON object', 'webhooks: ok'], 'the target is no issuer');
+  t.same(seen.toSorted(), ['CONNECT idp.test:443', 'GET http://hooks.test/']);
 }); // prettier-ignore

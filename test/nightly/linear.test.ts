@@ -76,7 +76,7 @@ const requestHeaderSettings = {
   protectedPrefixes: ['x-auth-'],
   credentialNames: ['Service-Key', 'Service-OTP'],
   credentialCookies: [NAMES.sessionCookie],
-  ownCookies: ['latchkey-login'],
+  ownCookies: ['latchkey-login-'],
   forwardCredentials: false,
   schemes: NAMES,
   isOwnJwt: (jwt: string) => unverifiedClaims(jwt)?.['iss'] === 'https://issuer.example',
@@ -95,7 +95,7 @@ function headOf(fields: readonly string[], url = '/') {
 function takeHead(fields: readonly string[], url = '/'): void {
   const head = headOf(fields, url);
   if ('refusal' in head) return;
-  refuseCrossOrigin({ ...head, method: 'POST' });
+  refuseCrossOrigin({ ...head, method: 'POST' }, new Set());
   refuseHandshake(head);
   requestHeaders(head, [], 'id', '');
   forwardAuthHeaders.refuse(head, false);
@@ -285,13 +285,13 @@ const TOKENS: Readonly<Record<string, { tokens: readonly string[]; pairs?: true;
     tokens: [...COOKIES, ...LISTS],
     run: (text) => {
       const raw = ['Set-Cookie', text, 'Connection', text, 'Content-Type', text, 'Service-Worker-Allowed', text];
-      responseHeaders(200, raw, ['X-Request-Id', 'x'], [NAMES.sessionCookie, 'latchkey-login']);
+      responseHeaders(200, raw, ['X-Request-Id', 'x'], [NAMES.sessionCookie, 'latchkey-login-']);
       responseTrailers(raw, raw, ['X-Request-Id', 'x']);
     },
   },
   'Vary of a response': {
     tokens: [...LISTS, 'Origi', '*'],
-    run: (text) => void responseHeaders(200, ['Vary', text], [], [NAMES.sessionCookie, 'latchkey-login'], false, CORS.headersFor(undefined)),
+    run: (text) => void responseHeaders(200, ['Vary', text], [], [NAMES.sessionCookie, 'latchkey-login-'], false, CORS.headersFor(undefined)),
   },
   'the headers of a preflight': {
     tokens: [...LISTS, 'x-a'],
@@ -301,7 +301,7 @@ const TOKENS: Readonly<Record<string, { tokens: readonly string[]; pairs?: true;
     tokens: ['a', 'Set-Cookie', 'Connection'],
     run: (text) => {
       const fields = Array.from({ length: text.length / 16 }, (_, i) => [text.slice(0, 10), `x-${i}`]).flat();
-      responseHeaders(200, fields, ['X-Request-Id', 'x'], [NAMES.sessionCookie, 'latchkey-login']);
+      responseHeaders(200, fields, ['X-Request-Id', 'x'], [NAMES.sessionCookie, 'latchkey-login-']);
     },
   },
   'a log line': { tokens: ['\u200b', '\u0007', 'a', '\u2028', 'é'], run: (text) => void printable(text) },

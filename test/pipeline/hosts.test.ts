@@ -1,5 +1,7 @@
 import t from 'tap';
 import { checkBytes } from '../helpers/grpc.js';
+import { HANDSHAKE } from '../helpers/entrances.js';
+import { PASSWORD } from '../helpers/fixture.js';
 import { startInProcess } from '../helpers/in-process.js';
 
 const UPSTREAMS = {
@@ -111,6 +113,28 @@ t.test('the web page is offered only where it is', async (t) => {
   const opened = async (host: string, path: string) => (await request(path, { headers: { Accept: 'text/html', Host: host } })).headers['location'];
   t.same([await opened('login.example', '/'), await opened('login.example', '/a')], ['/_latchkey/?return_to=%2F', '/_latchkey/?return_to=%2Fa']);
   t.same([await opened('git.example', '/'), await opened('git.example', '/a')], [undefined, undefined]);
+}); // prettier-ignore
+
+t.test('behind a proxy that drops the port, configured origins are the same origin', async (t) => {
+  const { request, handshake, login } = await startInProcess(t, {
+    listen: { public_origins: ['http://intranet.test:8080'] },
+    login: { public_url: 'https://api.example:8443' },
+    routes: [{ path: '/ws', action: 'app' }],
+  });
+  const Cookie = await login('superuser');
+  const body = new URLSearchParams({ user: 'user@example.com', password: PASSWORD });
+  for (const [Host, Origin, isOwn] of [
+    ['intranet.test', 'http://intranet.test:8080', true],
+    ['api.example', 'https://api.example:8443', true],
+    ['intranet.test', 'http://intranet.test:8081', false],
+  ] as const) {
+    const opened = await handshake('/ws', { headers: { ...HANDSHAKE, Cookie, Host, Origin } });
+    t.equal(opened.forwarded !== undefined, isOwn, `a WebSocket of ${Origin}`);
+    const { status, log } = await request('/login', { method: 'POST', headers: { Host, Origin }, body });
+    t.equal(status, isOwn ? 200 : 403, `a login of ${Origin}`);
+    const detail = `it has Origin ${Origin}, expected https://${Host} or http://${Host} or https://api.example:8443`;
+    if (!isOwn) t.match(log.find(({ msg }) => msg === 'request'), { outcome: 'cross_origin', detail });
+  }
 }); // prettier-ignore
 
 t.test('default_route covers what a route for everything covers, byte for byte', async (t) => {

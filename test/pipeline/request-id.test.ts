@@ -1,5 +1,5 @@
 import t from 'tap';
-import { newRequestId } from '../../src/pipeline/request-id.js';
+import { newRequestId } from '../../src/pipeline/record.js';
 
 t.test('request ids are random: neighbors share no more than chance allows', async (t) => {
   const ids = Array.from({ length: 2_000 }, newRequestId);

@@ -5,7 +5,7 @@ import { stringify } from 'yaml';
 import { loadCandidate } from '../../src/config/candidate.js';
 import type { ConfigError } from '../../src/config/fault.js';
 import { loadConfig } from '../../src/config/load.js';
-import { type Bounds, diffPolicies } from '../../src/policy-diff/compare.js';
+import { diffPolicies } from '../../src/policy-diff/compare.js';
 import { uncomparedKeys } from '../../src/policy-diff/uncompared.js';
 import { temporaryFolder } from '../helpers/latchkey.js';
 
@@ -25,10 +25,10 @@ const policy = {
 };
 
 /** Compares two configurations. */
-async function diff(running: object, against: object, bounds?: Bounds) {
+async function diff(running: object, against: object, most?: number) {
   const loaded = loadConfig(write({ upstream, ...running }), {});
   const candidate = loadCandidate(write(against), loaded, {});
-  return { ...(await diffPolicies(loaded, candidate, undefined, bounds)).diff, file: candidate.loaded.file };
+  return { ...(await diffPolicies(loaded, candidate, undefined, most)).diff, file: candidate.loaded.file };
 }
 
 t.test('a role that gains actions: who, where, and by which rules', async (t) => {
@@ -151,8 +151,7 @@ t.test('compares large tables quickly, and never hides what was left out', async
   t.ok(new Set(whole.newly_allowed.flatMap(({ routes }) => routes.map(({ config }) => config?.path))).size > 100);
   t.comment(`${whole.examined.judgements} judgements, ${Math.round(user / 1000)} ms of the processor`);
   t.ok(user < 20_000_000, `${user} us of the processor`);
-  t.match(await diff(config, changed, { decisions: 1_000 }), { incomplete: [/kinds of requests were not compared/] });
-  t.match(await diff(config, changed, { paths: 50 }), { incomplete: [/overlap in too many ways/] });
+  t.match(await diff(config, changed, 1_000), { incomplete: [/kinds of requests were not compared/] });
 }); // prettier-ignore
 
 t.test('a rule of one host is compared on that host only', async (t) => {

@@ -25,7 +25,7 @@ const [, sessionId = ''] = session.split('=');
 const key = fc.constantFrom(good, good, good, limited, 'bad', '', `${good},${limited}`, `${good},`);
 const cookie = fc
   .array(
-    fc.constantFrom(session, 'a=b', 'a=b,c', `a=b,${session}`, `${session},x`, `latchkey-login=x`, 'xservice.session=x', 'ü=é', 'a="b', ''),
+    fc.constantFrom(session, 'a=b', 'a=b,c', `a=b,${session}`, `${session},x`, `latchkey-login-a=x`, 'xservice.session=x', 'ü=é', 'a="b', ''),
     { maxLength: 3 },
   )
   .map((pairs) => pairs.join('; ')); // prettier-ignore

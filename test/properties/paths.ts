@@ -26,6 +26,7 @@ export const BUILT_IN: readonly RouteDefinition[] = builtInRoutes({
   assertion: true,
   oidc: true,
   account: true,
+  readyPath: null,
   resourcePath: '/mcp',
   page: '/_latchkey/',
 });

@@ -350,7 +350,11 @@ t.test('resubscribes to a sentinel that is lost in the middle of a subscription'
     });
   });
   const { host } = new URL(serverUrl);
-  const sentinels = new Sentinels({ master: 'm', nodes: [host] }, redisSettings({}), () => undefined);
+  const sentinels = new Sentinels(
+    { master: 'm', nodes: [host], username: null, password: null },
+    redisSettings({}),
+    () => undefined,
+  );
   t.teardown(() => {
     sentinels.close();
   });

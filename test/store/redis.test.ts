@@ -30,9 +30,27 @@ t.test('the store contract on one node', async (t) => {
 t.test('the store contract behind a sentinel', async (t) => {
   const { nodes } = await startSentinel(t, 60_000);
   await storeContract(t, () => {
-    const settings = redisSettings({ sentinel: { master: 'm', nodes }, prefix: prefix() });
+    const settings = redisSettings({
+      sentinel: { master: 'm', nodes, username: null, password: null },
+      prefix: prefix(),
+    });
     return { open: () => openRedisStore(settings) };
   });
+});
+
+t.test('sentinels with a password', async (t) => {
+  const { nodes } = await startSentinel(t, 60_000, 'sentinels-own-password');
+  const opened = async (username: string | null, password: string | null) => {
+    const store = await openRedisStore(
+      redisSettings({ sentinel: { master: 'm', nodes, username, password }, command_timeout: 5_000 }),
+    );
+    t.teardown(() => store.maintenance.close());
+    return store.maintenance.initialize();
+  };
+  await t.resolves(opened(null, 'sentinels-own-password'));
+  await t.resolves(opened('default', 'sentinels-own-password'));
+  await t.rejects(opened(null, null), { message: /0 of 1 sentinels responded; .*NOAUTH/ });
+  await t.rejects(opened(null, 'another'), { message: /0 of 1 sentinels responded; .*WRONGPASS/ });
 });
 
 t.test('the store contract on a cluster of three', async (t) => {

@@ -2,9 +2,9 @@ import t from 'tap';
 import { readRoute } from '../../src/ui/address.js';
 import type { Token } from '../../src/ui/api.js';
 import {
+  advice,
   expiryOf,
   expiryPresets,
-  findReplacement,
   firstPreset,
   overlapChoices,
   rotationState,
@@ -99,7 +99,7 @@ t.test('failures say what happened and what to do', async (t) => {
   t.match(refused(403, '', 'The role user is not allowed'), 'You are not allowed to do this. The role user is not allowed.');
 }); // prettier-ignore
 
-t.test('the state of a rotation by the last uses, its replacement, and the configured overlaps', async (t) => {
+t.test('the state of a rotation by the last uses, and the configured overlaps', async (t) => {
   const ago = (minutes: number) => new Date(NOW - minutes * 60_000).toISOString();
   const used = (minutes: number) => token({ last_seen_at: ago(minutes) });
   t.equal(rotationState(token({}), token({}), NOW), 'never_used');
@@ -107,11 +107,9 @@ t.test('the state of a rotation by the last uses, its replacement, and the confi
   t.equal(rotationState(used(14), used(1), NOW), 'both_used');
   t.equal(rotationState(used(15), used(1), NOW), 'quiet');
   t.equal(rotationState(token({ expires_at: ago(1) }), used(1), NOW), 'ended');
-  const old = token({});
-  const first = token({ id: 'b', predecessor_id: old.id, created_at: '2026-02-01T00:00:00+00:00' });
-  const second = token({ id: 'c', predecessor_id: old.id, created_at: '2026-03-01T00:00:00+00:00' });
-  t.equal(findReplacement(old, [old, second, first]), second);
-  t.equal(findReplacement(old, [old, token({ id: 'd', predecessor_id: 'other' }), token({ id: 'e' })]), undefined);
+  t.equal(advice('ended', token({}), NOW), 'The old token has ended. It was never used.');
+  const last = token({ last_seen_at: ago(20), user_agent: 'curl/8.5', ip: '192.0.2.1' });
+  t.match(advice('quiet', last, NOW), 'the old one was last used 20 minutes ago, by curl 8.5 from 192.0.2.1.');
   const labels = (overlap: number, max_overlap: number) => overlapChoices({ overlap, max_overlap }).map(({ label }) => label);
   t.same(labels(86_400, 604_800), ['At once', 'In 1 hour', 'In 1 day', 'In 7 days']);
   t.same(labels(7_200, 7_200), ['At once', 'In 1 hour', 'In 2 hours']);
@@ -119,9 +117,8 @@ t.test('the state of a rotation by the last uses, its replacement, and the confi
 }); // prettier-ignore
 
 t.test('parses the addresses of views', async (t) => {
-  t.same(readRoute(''), { view: 'tokens' });
-  t.same(readRoute('#/sessions'), { view: 'sessions' });
-  t.same(readRoute('#/tokens/abc/rotate'), { view: 'rotate', id: 'abc', replacement: null });
-  t.same(readRoute('#/tokens/abc/rotate/d'), { view: 'rotate', id: 'abc', replacement: 'd' });
-  t.same(readRoute('#/tokens/../x/rotate'), { view: 'tokens' });
+  t.equal(readRoute(''), 'tokens');
+  t.equal(readRoute('#/sessions'), 'sessions');
+  t.equal(readRoute('#/tokens/new'), 'new');
+  t.equal(readRoute('#/tokens/../x'), 'tokens');
 });

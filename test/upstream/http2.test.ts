@@ -11,10 +11,9 @@ import { CHUNKED } from '../../src/http1/write.js';
 import { Address } from '../../src/upstream/address.js';
 import { IN_USE } from '../../src/upstream/connection.js';
 import { BrokenStream, codeOf, refusalOf } from '../../src/upstream/faults.js';
-import { http2Opener, type OpenSession } from '../../src/upstream/http2-connect.js';
-import { Http2Connection, type Http2Owner } from '../../src/upstream/http2-connection.js';
+import { type OpenSession, faultOfStream, http2Opener } from '../../src/upstream/http2-connect.js';
+import { Http2Connection, type Http2Pool } from '../../src/upstream/http2-pool.js';
 import { Http2Exchange } from '../../src/upstream/http2-exchange.js';
-import { faultOfStream } from '../../src/upstream/http2-faults.js';
 import { Upload } from '../../src/upstream/upload.js';
 import type {
   ResponseHandler,
@@ -520,12 +519,12 @@ t.test('a body that waits for the upstream continues, and is not resent after a 
 /** Opens a connection of its own, whose owner notes whether it has no requests. */
 function openTo(url: string) {
   const state = { isIdle: false };
-  const owner: Http2Owner = {
+  const owner = {
     streamLimit: 100,
     idle: () => (state.isIdle = true),
     closed: () => undefined,
     redispatch: () => undefined,
-  };
+  } as unknown as Http2Pool;
   const socket = connect(Number(new URL(url).port), '127.0.0.1');
   const open = http2Opener((opened) => socket.once('connect', () => opened(socket)), 1_000);
   return { state, connection: new Http2Connection(open, owner, 1_000) };
@@ -780,12 +779,12 @@ t.test('a connection whose peer may be gone accepts no further requests', async 
 });
 
 t.test('a PING detects whether the peer is still there', async (t) => {
-  const owner: Http2Owner = {
+  const owner = {
     streamLimit: 100,
     idle: () => undefined,
     closed: () => undefined,
     redispatch: () => undefined,
-  };
+  } as unknown as Http2Pool;
   for (const isThere of [true, false]) {
     const { url, pings } = await serve(t, () => undefined, frame(SETTINGS, 0, 0), isThere);
     const socket = connect(Number(new URL(url).port), '127.0.0.1');
@@ -922,12 +921,12 @@ function openConnection() {
     bytesRead: 0,
     destroy: () => void log.push('socket destroyed'),
   });
-  const owner: Http2Owner = {
+  const owner = {
     streamLimit: 100,
     idle: () => void log.push('idle'),
     closed: () => void log.push('closed'),
     redispatch: () => void log.push('redispatched'),
-  };
+  } as unknown as Http2Pool;
   let opened: (session: OpenSession) => void = () => undefined;
   const connection = new Http2Connection((callback) => (opened = callback), owner, 1_000);
   const open = () => opened({ session, socket, isClosing: () => false } as unknown as OpenSession);

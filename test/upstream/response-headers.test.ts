@@ -10,7 +10,7 @@ import { forEachRow } from '../helpers/table.js';
 import { property } from '../helpers/property.js';
 
 const SESSION = 'service.session';
-const OWN = [SESSION, 'latchkey-login'];
+const OWN = [SESSION, 'latchkey-login-'];
 const through = (name: string, value: string, status = 200) =>
   responseHeaders(status, [name, value], [], OWN);
 

@@ -7,7 +7,7 @@ import type { Upstream } from '../../src/upstream/upstreams.js';
 /** Returns whether a request that failed after it was sent goes to the next address. */
 function isResent(error: Error, { bodyUnsent, idempotent }: { bodyUnsent: boolean; idempotent: boolean }) {
   const none = () => undefined;
-  const address = () => ({ active: { begin: () => ({ end: none }) } }) as unknown as Address;
+  const address = () => ({ active: 0 }) as unknown as Address;
   const upstream = { choose: address, settings: { retries: 1 }, report: none, failed: none, retried: none };
   const state = new RetryState(upstream as unknown as Upstream);
   state.begin();
@@ -28,3 +28,15 @@ t.test('what died with a shared connection is resent only if it was not processe
   for (const [error, ...wanted] of rows)
     t.strictSame([read, write, begun].map((each) => isResent(error, each)), wanted, error.constructor.name);
 }); // prettier-ignore
+
+t.test('a request counts at its address until it ends, once', async (t) => {
+  const address = { active: 0 } as unknown as Address;
+  const upstream = { choose: () => address, settings: { retries: 0 } } as unknown as Upstream;
+  const [first, second] = [new RetryState(upstream), new RetryState(upstream)];
+  for (const each of [first, second]) each.begin();
+  t.equal(address.active, 2);
+  for (const each of [first, first]) each.end();
+  t.equal(address.active, 1);
+  second.end();
+  t.equal(address.active, 0);
+});

@@ -36,26 +36,20 @@ async function open(t: Test, idle?: number): Promise<Exchange> {
   return each;
 }
 
-for (const [what, bytes, end] of [
-  ['between frames', '8105hello', '880203f5'],
-  ['within a frame', '8105hell', ''],
-] as const)
-  t.test(`an open WebSocket gives way, and its place is free at once: ${what}`, async (t) => {
-    const { limiter, client, far, opened, upstream, log } = await open(t);
-    const sent = Buffer.from(bytes.slice(0, 4), 'hex').toString('latin1') + bytes.slice(4);
-    const received: Buffer[] = [];
-    far.on('data', (chunk: Buffer) => received.push(chunk));
-    upstream.write(sent, 'latin1');
-    await until(() => Buffer.concat(received).includes('hell'), 'the frame');
-    const use = { go: () => t.fail(), leave: () => t.fail() };
-    limiter.acquire({ ...use, holder: ['network 192.0.2.1'] });
-    const other = limiter.acquire({ ...use, holder: ['network 192.0.2.2'] });
-    t.equal(other?.isHeld, true);
-    t.same([client.destroyed, opened.destroyed], [true, true]);
-    t.same(log, ['answered', 'done 101'], 'no failure of the upstream');
-    await until(() => far.readableEnded, 'the end');
-    t.equal(Buffer.concat(received).toString('latin1').split(sent)[1], Buffer.from(end, 'hex').toString('latin1'));
-  }); // prettier-ignore
+t.test('an open WebSocket gives way, and its place is free at once', async (t) => {
+  const { limiter, client, far, opened, upstream, log } = await open(t);
+  const received: Buffer[] = [];
+  far.on('data', (chunk: Buffer) => received.push(chunk));
+  upstream.write('\x81\x05hello', 'latin1');
+  await until(() => Buffer.concat(received).includes('hello'), 'the frame');
+  const use = { go: () => t.fail(), leave: () => t.fail() };
+  limiter.acquire({ ...use, holder: ['network 192.0.2.1'] });
+  const other = limiter.acquire({ ...use, holder: ['network 192.0.2.2'] });
+  t.equal(other?.isHeld, true);
+  t.same([client.destroyed, opened.destroyed], [true, true]);
+  t.same(log, ['answered', 'done 101'], 'no failure of the upstream');
+  await until(() => far.readableEnded, 'the end');
+});
 
 const SIDES = [
   ['far', 'upstream'],

@@ -41,8 +41,7 @@ const settings = {
   health_check: null,
   tls: null,
 } as unknown as UpstreamSettings;
-const events = { changed: () => undefined, failed: () => undefined, retried: () => undefined };
-const upstream = new Upstream('api', settings, events);
+const upstream = new Upstream('api', settings, { changed: () => undefined, failed: () => undefined });
 t.teardown(() => upstream.close());
 const forward = createForward({ ownCookies: [] });
 

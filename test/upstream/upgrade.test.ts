@@ -2,7 +2,6 @@ import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import t from 'tap';
 import type { Refusal } from '../../src/domain/refusal.js';
-import { ActiveCount } from '../../src/upstream/address.js';
 import { Limiter } from '../../src/domain/limiter.js';
 import { Waits } from '../../src/upstream/fast-timeouts.js';
 import { createUpgrade } from '../../src/upstream/upgrade.js';
@@ -45,12 +44,11 @@ t.test('a handshake ends once, and leaves nothing behind, whatever happens in wh
     }
     const limiter = new Limiter({ size: 1, maxWaiting: 0, timeout: 1_000 });
     const attempts: ((outcome: Socket | Error) => void)[] = [];
-    const active = new ActiveCount();
     const address = {
       prefix: '',
       host: 'x',
       connect: (done: (outcome: Socket | Error) => void) => void attempts.push(done),
-      active,
+      active: 0,
     };
     const none = () => undefined;
     const settings = { max_response_head: 16_384, retries: 0 };
@@ -92,7 +90,7 @@ t.test('a handshake ends once, and leaves nothing behind, whatever happens in wh
     t.ok(log.length <= 2, `${about}: ${log.join()}`);
     const isBlamed = order.some((event) => event === 'not connected' || event === 'upstream closes');
     t.ok(isBlamed || failures === 0, `the address has not failed: ${about}`);
-    t.same([active.value, attempts.length], [0, 0], about);
+    t.same([address.active, attempts.length], [0, 0], about);
     if (order.some((event) => event === 'connected'))
       await until(() => opened.destroyed, `the end of the connection: ${about}`, 2_000);
     client.destroy();

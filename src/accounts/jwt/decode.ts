@@ -1,50 +1,37 @@
 import { isUtf8 } from 'node:buffer';
 import { parseUntrustedJson } from '../../util/json.js';
 
-/** Maximum length of a JWT, in characters. */
 const MAX_JWT = 8 * 1024;
 
 /** A header, claims and a signature, none of them empty. */
 const JWS_FORM = /^[\w-]+\.[\w-]+\.[\w-]+$/;
 
-/** The claims of a JWT, verified or not. */
+/** Verified or not. */
 export type Claims = Readonly<Record<string, unknown>>;
 
-/** Returns the unverified claims of a JWT; undefined for anything else. */
 export function unverifiedClaims(jwt: string): Claims | undefined {
   return objectIn(jwt, 1);
 }
 
-/**
- * Whether the claims describe an event, as in a logout token.
- *
- * Such a JWT is not a credential (RFC 8417 4.5).
- */
+/** A logout token is not a credential (RFC 8417 4.5). */
 export function isEvent({ events }: Claims): boolean {
   return events !== undefined;
 }
 
 /**
- * Whether the claims bind the JWT to a key (RFC 7800), as DPoP and mutual TLS do.
- *
- * The sender would have to prove possession of that key. Nothing here checks this, so a stolen JWT
- * would be accepted.
+ * Whether it is bound to a key (RFC 7800), as with DPoP and mutual TLS. Possession is not checked here, so a
+ * stolen JWT would be accepted.
  */
 export function isBound({ cnf }: Claims): boolean {
   return cnf !== undefined;
 }
 
-/** Returns the unverified algorithm of a JWT; undefined if it names none. */
 export function unverifiedAlgorithm(jwt: string): string | undefined {
   const alg = objectIn(jwt, 0)?.['alg'];
   return typeof alg === 'string' ? alg : undefined;
 }
 
-/**
- * Returns why a JWT cannot be verified, whatever its keys and claims; undefined if it can.
- *
- * Readers must refuse `crit` with an extension that they do not know (RFC 7515 4.1.11).
- */
+/** Readers must refuse `crit` with an extension that they do not know (RFC 7515 4.1.11). */
 export function formFault(jwt: string): string | undefined {
   if (!JWS_FORM.test(jwt)) return 'it does not consist of three base64url parts';
   const { crit, b64, kid } = objectIn(jwt, 0) ?? {};
@@ -60,7 +47,6 @@ function bytesOf(jwt: string, at: number): Buffer {
   return Buffer.from(jwt.split('.', 2)[at] ?? '', 'base64url');
 }
 
-/** @param at index among the dot-separated parts */
 function objectIn(jwt: string, at: number): Readonly<Record<string, unknown>> | undefined {
   if (jwt.length > MAX_JWT) return undefined;
   try {

@@ -12,27 +12,17 @@ import {
   subjectOf,
 } from './subjects.js';
 
-/**
- * The contents of a JWT and the configured subject that it matches.
- *
- * The signature is not checked, because that would require a fetch.
- */
+/** The signature is not checked, because that would require a fetch. */
 export interface ExplainedJwt {
-  /** Name of the issuer in the configuration; null if none matches the `iss` claim. */
+  /** Null if none matches the `iss` claim. */
   readonly issuer: string | null;
-  /**
-   * Path of the first subject whose claims all match; null if none does.
-   *
-   * Example: `jwt_issuers.0.subjects.1`.
-   */
+  /** The first subject whose claims all match, such as `jwt_issuers.0.subjects.1`. */
   readonly fits: string | null;
-  /** Each subject of the issuer, with the claims that it requires. */
   readonly subjects: readonly { readonly place: string; readonly claims: readonly ComparedClaim[] }[];
-  /** Why the JWT is invalid whatever its signature; null if only the signature is left to check. */
+  /** Null if only the signature is left to check. */
   readonly fault: string | null;
 }
 
-/** Explains a JWT, and returns the subject that it represents if its signature is valid. */
 export function explainJwt(
   issuers: readonly IssuerSettings[],
   jwt: string,
@@ -67,7 +57,7 @@ function faultOf(settings: IssuerSettings, claims: Claims, jwt: string, now: Epo
   const { exp, nbf, iat } = claims;
   if (isBound(claims)) return 'it is bound to a key (cnf), whose possession is not checked here';
   if (isEvent(claims)) return 'it has the claim events, like a logout token';
-  if (!algorithms.includes(unverifiedAlgorithm(jwt) ?? '')) return 'its algorithm is not configured';
+  if (!algorithms.some((each) => each === unverifiedAlgorithm(jwt))) return 'its algorithm is not configured';
   if (!hasAudience(settings, claims)) return `its claim ${audience} does not contain the audience`;
   if (typeof exp !== 'number') return 'it has no claim exp';
   if (now >= refusedFrom(exp, skew)) return 'it has expired';

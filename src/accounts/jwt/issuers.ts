@@ -10,23 +10,19 @@ import type { KeySource } from './key-source.js';
 import { type IssuerSettings, placeOf, subjectOf } from './subjects.js';
 import type { Verifier } from './verifier.js';
 
-/** The result of verifying a JWT, for metrics. */
 export type VerificationOutcome = 'valid' | 'invalid' | 'expired' | 'no_subject' | 'unavailable';
 
-/** Receives events, for metrics and the log. */
 export interface JwtEvents {
   readonly verified: (issuer: string, outcome: VerificationOutcome) => void;
-  /** @param error undefined if the keys were fetched */
   readonly fetched: (issuer: string, error: unknown) => void;
 }
 
-/** Maximum time for which a verified JWT is cached, in milliseconds. */
 const REMEMBERED_MS = 60_000;
 const MAX_REMEMBERED = 10_000;
 
 interface Issuer {
   readonly settings: IssuerSettings;
-  /** Created on first use, because it loads packages. */
+  /** Created on first use: it loads packages. */
   verifier: Promise<Verifier> | undefined;
 }
 
@@ -37,11 +33,8 @@ interface Remembered {
 }
 
 /**
- * Accepts JWTs from other issuers as credentials.
- *
- * The issuer is looked up by the `iss` claim before anything is verified or fetched, so a JWT from
- * an unknown issuer costs nothing. Keys and algorithms come only from the configuration, never from
- * the JWT's own header.
+ * Accepts JWTs of other issuers. The issuer is looked up by `iss` before anything is verified or fetched.
+ * Keys and algorithms come only from the configuration, never from the JWT's header.
  */
 export class JwtIssuers {
   readonly #issuers: ReadonlyMap<string, Issuer>;
@@ -52,11 +45,7 @@ export class JwtIssuers {
   readonly #known = new LRUCache<string, Remembered>({ max: MAX_REMEMBERED });
   readonly #pending = new Map<string, Promise<JwtSubject | undefined>>();
 
-  /**
-   * @param keySets caches the issuers' keys
-   * @param forwarded names of the claims that upstreams receive
-   * @param sourceOf source of an issuer's keys; by default the one in its settings
-   */
+  /** @param forwarded names of the claims that upstreams receive */
   constructor(
     issuers: readonly IssuerSettings[],
     events: JwtEvents,
@@ -71,16 +60,13 @@ export class JwtIssuers {
     this.#issuers = new Map(issuers.map((settings) => [settings.issuer, { settings, verifier: undefined }]));
   }
 
-  /** Whether a JWT names one of these issuers. Nothing else is checked. */
   isOwn(jwt: string): boolean {
     return this.#issuerOf(unverifiedClaims(jwt)) !== undefined;
   }
 
   /**
-   * Returns the subject of a JWT; undefined if it is not valid for any reason.
-   *
-   * @param place where the request has it, as in `RequestHead.jwtPlace`
-   * @throws Unavailable if the issuer's keys cannot be fetched, so that the validity is unknown
+   * @param place as in `RequestHead.jwtPlace`
+   * @throws Unavailable if the issuer's keys cannot be fetched
    */
   verify(
     jwt: string,
@@ -88,7 +74,6 @@ export class JwtIssuers {
     place = AUTHORIZATION,
   ): JwtSubject | undefined | Promise<JwtSubject | undefined> {
     const digest = digestOf(jwt);
-    // A JWT is accepted in the place of its issuer only.
     const key = place + digest;
     const known = this.#known.get(key);
     // Otherwise, setting the clock back would extend the lifetime of the entry.
@@ -115,7 +100,7 @@ export class JwtIssuers {
   ): Promise<JwtSubject | undefined> {
     const { name } = issuer.settings;
     issuer.verifier ??= this.#open(issuer.settings);
-    const { claimsOf } = await issuer.verifier;
+    const claimsOf = await issuer.verifier;
     let claims: Claims | 'invalid' | 'expired';
     try {
       claims = await claimsOf(jwt, now);

@@ -6,23 +6,18 @@ import { quoted } from '../../util/text.js';
 import { readRegularFile } from '../../files/regular-file.js';
 import { fetchLimited } from '../../net/fetch-limited.js';
 
-/** Maximum size of a document, in bytes. */
 const MAX_DOCUMENT = 256 * 1024;
 const MAX_KEYS = 100;
-/** Timeout for one document in milliseconds, from the connection to its last byte. */
+/** From the connection to the last byte. */
 const TIMEOUT_MS = 5_000;
 
-/**
- * Fetches the current keys of an issuer.
- *
- * @throws Error that gives the reason
- */
+/** @throws Error that gives the reason */
 export type KeySource = () => Promise<JSONWebKeySet>;
 
-/** Location of an issuer's keys (`jwt_issuers.jwks`); null: found by discovery. */
+/** Null: found by discovery. */
 type KeyLocation = { readonly url: string } | { readonly file: string } | null;
 
-/** Where the configuration of an issuer or a provider is, and whom to trust there. */
+/** Of an issuer or a provider. */
 export interface IssuerAddress {
   readonly issuer: string;
   readonly discovery?: string | null;
@@ -36,16 +31,12 @@ export function createKeySource(issuer: IssuerAddress, location: KeyLocation): K
   return async () => keysOf(await get(await discover(issuer), issuer));
 }
 
-/** Returns the certificate authorities in PEM; undefined for the public ones. Files may be replaced. */
+/** In PEM; undefined for the public ones. Read each time: files may be replaced. */
 export function authoritiesOf({ tls }: IssuerAddress): string | undefined {
   return tls == null ? undefined : readRegularFile(tls.ca).toString();
 }
 
-/**
- * Fetches the configuration of an issuer or a provider (OpenID Connect Discovery 1.0, 4).
- *
- * @throws Error that gives the reason
- */
+/** OpenID Connect Discovery 1.0, 4. @throws Error that gives the reason */
 export async function fetchConfiguration(address: IssuerAddress): Promise<Record<string, unknown>> {
   const { issuer, discovery } = address;
   const url = discovery ?? `${issuer.replace(/\/$/, '')}/.well-known/openid-configuration`;
@@ -57,7 +48,6 @@ export async function fetchConfiguration(address: IssuerAddress): Promise<Record
   return configuration;
 }
 
-/** Returns the URL of the keys. */
 async function discover(address: IssuerAddress): Promise<string> {
   const { jwks_uri: uri } = await fetchConfiguration(address);
   if (typeof uri !== 'string' || !URL.canParse(uri) || !isKeySetUrl(new URL(uri)))

@@ -1,3 +1,4 @@
+import type { Config } from '../../config/schema/config.js';
 import type { JwtSubject } from '../../domain/credential.js';
 import { jwtCookiePlace } from '../../http/authorization.js';
 import { isExactNumber, memberAt } from '../../util/json.js';
@@ -6,66 +7,37 @@ import { derivedId } from '../../domain/secret.js';
 import type { EpochMs } from '../../util/time.js';
 import { restrictedTo } from '../../domain/token.js';
 import type { Claims } from './decode.js';
-import type { IssuerAddress } from './key-source.js';
 
 const MAX_SUBJECT = 255;
 
-/** The last day with a four-digit year. */
 const LAST_TIME = Date.UTC(9999, 11, 31);
 
 /** Characters that a header field carries unencoded. With `%`, two subjects could look the same. */
 const SUBJECT = /^[\x21-\x24\x26-\x7e]+$/;
 
-/** Which JWTs of an issuer are accepted, and with which permissions (`jwt_issuers.subjects`). */
-export interface SubjectRule {
-  readonly claims: Readonly<Record<string, string>>;
-  readonly customer_id: string;
-  readonly role: string;
-  readonly scope: readonly string[];
-  readonly services?: readonly string[] | undefined;
-}
+/** Times are in milliseconds. */
+export type IssuerSettings = Config['jwt_issuers'][number];
 
-/** An issuer (`jwt_issuers`). Times are in milliseconds. */
-export interface IssuerSettings extends IssuerAddress {
-  readonly name: string;
-  /** One or several, any of which is enough. */
-  readonly audience: string | readonly string[];
-  readonly audience_claim: 'aud' | 'client_id' | 'azp';
-  readonly header: string;
-  /** The cookie that carries its JWTs; null: the header does. */
-  readonly cookie: string | null;
-  readonly jwks: { readonly url: string } | { readonly file: string } | null;
-  readonly algorithms: readonly string[];
-  readonly clock_skew: number;
-  readonly subjects: readonly SubjectRule[];
-}
+export type SubjectRule = IssuerSettings['subjects'][number];
 
-/** Returns where requests have an issuer's JWTs, as in `RequestHead.jwtPlace`. */
+/** As in `RequestHead.jwtPlace`. */
 export function placeOf({ header, cookie }: Pick<IssuerSettings, 'header' | 'cookie'>): string {
   return cookie === null ? header.toLowerCase() : jwtCookiePlace(cookie);
 }
 
-/** Whether a JWT is for one of the configured audiences. */
 export function hasAudience({ audience, audience_claim: claim }: IssuerSettings, claims: Claims): boolean {
   const accepted: readonly unknown[] = [audience].flat();
   return [claims[claim]].flat().some((each) => accepted.includes(each));
 }
 
-/** A claim that a rule requires, compared with the JWT. */
 export interface ComparedClaim {
   readonly name: string;
   readonly wanted: string;
-  /**
-   * The claim's value; null if the JWT does not have the claim.
-   *
-   * It is also null unless the claim is a string, a number up to 2^53, a boolean or an array of
-   * these.
-   */
+  /** Null unless it is a string, a number up to 2^53, a boolean or an array of these. */
   readonly given: string | readonly string[] | null;
   readonly fits: boolean;
 }
 
-/** Returns the first rule whose claims all match; undefined if there is none. */
 export function ruleFor<Rule extends Pick<SubjectRule, 'claims'>>(
   rules: readonly Rule[],
   claims: Claims,
@@ -73,7 +45,7 @@ export function ruleFor<Rule extends Pick<SubjectRule, 'claims'>>(
   return rules.find((rule) => compareClaims(rule, claims).every(({ fits }) => fits));
 }
 
-/** Returns the rules that may have produced a JWT's subject, judging only by its `sub` claim. */
+/** The rules that may have produced a subject, judging by its `sub` claim. */
 export function rulesForSub<Rule extends Pick<SubjectRule, 'claims'>>(
   rules: readonly Rule[],
   sub: string,
@@ -89,7 +61,6 @@ export function rulesForSub<Rule extends Pick<SubjectRule, 'claims'>>(
 /** Claims that list scopes in one text, separated by spaces (RFC 8693 4.2; Entra ID, Okta). */
 const LISTS_IN_TEXT: ReadonlySet<string> = new Set(['scope', 'scp']);
 
-/** Compares each claim that a rule requires with the JWT. */
 export function compareClaims(
   { claims: wanted }: Pick<SubjectRule, 'claims'>,
   claims: Claims,
@@ -120,18 +91,13 @@ function matches(pattern: string, value: string): boolean {
 }
 
 /**
- * Returns the time from which a JWT is refused: its expiry and the allowed clock skew.
- *
- * Clocks are read in whole seconds, so a fraction lasts until the next one (as in `jose`).
- *
- * @param exp in seconds
- * @param skew in milliseconds
+ * As in `jose`, a fraction of a second lasts until the next one. @param exp in seconds; skew in milliseconds
  */
 export function refusedFrom(exp: number, skew: number): EpochMs {
   return Math.min(firstSecond(exp + skew / 1000), LAST_TIME);
 }
 
-/** Returns the time from which a JWT is accepted; see {@link refusedFrom}. @param nbf in seconds */
+/** @param nbf in seconds */
 export function acceptedFrom(nbf: number, skew: number): EpochMs {
   return firstSecond(nbf - skew / 1000);
 }
@@ -141,10 +107,8 @@ function firstSecond(seconds: number): EpochMs {
 }
 
 /**
- * Returns the subject for verified claims. Its token expires when the JWT is refused: what is
- * derived from it, such as an assertion, must be valid for as long as the JWT is accepted.
- *
- * @param forwarded names of the claims that upstreams receive
+ * Its token expires when the JWT is refused: what is derived from it, such as an assertion, must last as
+ * long.
  * @returns undefined if no rule matches, or `sub` cannot name a user
  */
 export function subjectOf(
@@ -165,7 +129,6 @@ export function subjectOf(
   return { ...subject, claims: forwardedClaims(claims, forwarded) };
 }
 
-/** Returns the subject with the user and token that a rule derives from a JWT. */
 export function jwtSubject(
   issuer: string,
   subject: string,

@@ -8,23 +8,9 @@ import type { KeySets } from './key-sets.js';
 import { createKeySource, type KeySource } from './key-source.js';
 import { hasAudience, type IssuerSettings } from './subjects.js';
 
-/** Verifies the JWTs of one issuer. */
-export interface Verifier {
-  /**
-   * Returns the claims of a valid JWT, or why it is not valid.
-   *
-   * @throws Unavailable if the issuer's keys cannot be fetched, so that the validity is unknown
-   */
-  readonly claimsOf: (jwt: string, now: EpochMs) => Promise<Claims | 'invalid' | 'expired'>;
-}
+/** Returns why, if a JWT is not valid. @throws Unavailable if the issuer's keys cannot be fetched */
+export type Verifier = (jwt: string, now: EpochMs) => Promise<Claims | 'invalid' | 'expired'>;
 
-/**
- * Creates the verifier of an issuer.
- *
- * Keys and algorithms come only from its settings, never from a JWT's own header.
- *
- * @param keySets caches the issuer's keys
- */
 export function createVerifier(
   settings: IssuerSettings,
   fetched: OnFetch,
@@ -39,25 +25,19 @@ export function createVerifier(
     clockTolerance: skew / 1000,
     requiredClaims: ['exp', 'sub'],
   };
-  return {
-    claimsOf: async (jwt, now) => {
-      try {
-        const claims = await verifiedClaims(keys, jwt, { ...options, currentDate: new Date(now) });
-        const isRefused = isEvent(claims) || isBound(claims) || !hasAudience(settings, claims);
-        return isRefused ? 'invalid' : claims;
-      } catch (error) {
-        if (error instanceof Unavailable) throw error;
-        return error instanceof errors.JWTExpired ? 'expired' : 'invalid';
-      }
-    },
+  return async (jwt, now) => {
+    try {
+      const claims = await verifiedClaims(keys, jwt, { ...options, currentDate: new Date(now) });
+      const isRefused = isEvent(claims) || isBound(claims) || !hasAudience(settings, claims);
+      return isRefused ? 'invalid' : claims;
+    } catch (error) {
+      if (error instanceof Unavailable) throw error;
+      return error instanceof errors.JWTExpired ? 'expired' : 'invalid';
+    }
   };
 }
 
-/**
- * Returns the claims of a JWT signed with one of the keys.
- *
- * @throws JOSEError if the JWT is not valid; Unavailable if the keys cannot be fetched
- */
+/** @throws JOSEError if the JWT is not valid; Unavailable if the keys cannot be fetched */
 export async function verifiedClaims(keys: KeySet, jwt: string, options: JWTVerifyOptions): Promise<Claims> {
   try {
     return (await jwtVerify(jwt, keys.find, options)).payload;

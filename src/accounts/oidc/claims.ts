@@ -4,10 +4,9 @@ import { memberAt } from '../../util/json.js';
 import { counted, printable } from '../../util/text.js';
 import { LoginFailed, type ProviderSettings } from './settings.js';
 
-/** Claims whose signature was verified. */
+/** Verified. */
 export type Claims = Readonly<Record<string, unknown>>;
 
-/** A person as described by a provider. */
 export interface Person {
   readonly subject: string;
   readonly login: string;
@@ -17,11 +16,7 @@ export interface Person {
 /** Maximum length of a subject (OpenID Connect Core 2) and of a login name, in characters. */
 const [MAX_SUBJECT, MAX_LOGIN] = [255, 254];
 
-/**
- * Returns the person that the claims describe.
- *
- * @throws LoginFailed
- */
+/** @throws LoginFailed */
 export function personOf(claims: Claims, { login_claim: claim, allow_unverified_email: unverified }: ProviderSettings): Person {
   const { sub, name } = claims;
   if (typeof sub !== 'string' || sub === '' || sub.length > MAX_SUBJECT || !isStorable(sub))
@@ -37,11 +32,7 @@ export function personOf(claims: Claims, { login_claim: claim, allow_unverified_
   return { subject: sub, login: login.trim(), name: shown };
 } // prettier-ignore
 
-/**
- * Returns the role for the claims: that of the first value in the map that the person has.
- *
- * Falls back to the default role; undefined if there is none.
- */
+/** That of the first value in the map that the person has, else the default role. */
 export function roleOf(claims: Claims, { roles }: ProviderSettings): string | undefined {
   const given = new Set(valuesOf(memberAt(claims, roles.claim), roles.separator));
   const value = roles.order.find((each) => given.has(each));
@@ -53,10 +44,7 @@ function valuesOf(claim: unknown, separator: string | null): unknown[] {
   return isSplit ? claim.split(separator).map((value) => value.trim()) : [claim].flat();
 }
 
-/**
- * Describes the claims that decide about a login, for the log: which are there, and of which type,
- * but no values.
- */
+/** For the log: which claims are there, and of which type, but no values. */
 export function describeClaims(claims: Claims, { login_claim: login, roles }: ProviderSettings): string {
   return `${describeClaim(claims, login)}; ${describeClaim(claims, roles.claim, roles.separator)}`;
 }
@@ -72,18 +60,14 @@ function describeClaim(claims: Claims, name: string, separator: string | null = 
   return `the claim ${name} is ${typeof value === 'string' ? 'one text' : `one ${value === null ? 'null' : typeof value}`}`;
 }
 
-/**
- * Adds claims of the UserInfo endpoint that the ID token lacks.
- *
- * `email_verified` belongs to the email next to it, and says nothing about a different one.
- */
+/** `email_verified` belongs to the email next to it, and says nothing about a different one. */
 export function mergeUserInfo(idToken: Claims, userInfo: Claims): Claims {
   const isFromIdToken = idToken['email_verified'] !== undefined || idToken['email'] !== userInfo['email'];
   const { email_verified: verified } = idToken['email'] !== undefined && isFromIdToken ? idToken : userInfo;
   return { ...userInfo, ...idToken, email_verified: verified };
 }
 
-/** Whether all required claims are present, so that the UserInfo endpoint is not needed. */
+/** If so, the UserInfo endpoint is not needed. */
 export function isComplete(
   claims: Claims,
   settings: ProviderSettings,
@@ -106,7 +90,7 @@ function isLogin(login: string): boolean {
   );
 } // prettier-ignore
 
-/** Returns the provider's session id; null if it sent none that can be stored. */
+/** Null if the provider sent none that can be stored. */
 export function sidOf({ sid }: Claims): string | null {
   return typeof sid === 'string' && sid.length <= 255 && isStorable(sid) ? sid : null;
 }

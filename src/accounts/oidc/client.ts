@@ -34,26 +34,22 @@ import { forbidsContent } from '../../domain/statuses.js';
 import type { ConnectionFailed } from '../../util/system-error.js';
 import { fetchLimited } from '../../net/fetch-limited.js';
 
-/** Values generated for a login, which its callback must match. */
+/** Which a callback must match. */
 export interface Proofs {
   readonly state: string;
   readonly nonce: string;
   readonly verifier: string;
 }
 
-/** A provider's response to an authorization code. No signature is verified yet. */
+/** No signature is verified yet. */
 interface Granted {
   readonly idToken: string;
   readonly accessToken: string;
-  /** Fetches the claims about the person that the ID token lacks. */
+  /** Those that the ID token lacks. */
   readonly moreClaims: (claims: Claims) => Promise<Claims>;
 }
 
-/**
- * Fetches the configuration of a provider.
- *
- * @throws Error that gives the reason
- */
+/** @throws Error that gives the reason */
 export async function discoverProvider(settings: ProviderSettings): Promise<Configuration> {
   const { client_id: id, client_secret: secret } = settings;
   const metadata = (await fetchConfiguration(settings)) as unknown as ServerMetadata;
@@ -73,7 +69,6 @@ export async function discoverProvider(settings: ProviderSettings): Promise<Conf
   return client;
 }
 
-/** Returns how the client authenticates. */
 async function authenticationOf(
   { token_endpoint_auth_methods_supported: supported, token_endpoint: url }: ServerMetadata,
   { client_auth: method, client_secret: secret, client_key: file }: ProviderSettings,
@@ -86,8 +81,7 @@ async function authenticationOf(
 }
 
 /**
- * Returns the authentication by a signed JWT (OpenID Connect Core 9, private_key_jwt).
- *
+ * OpenID Connect Core 9, private_key_jwt.
  * @param pem the private key, and the certificate by which Entra ID recognizes it
  */
 async function signedAuthentication(pem: string, tokenEndpoint: string | undefined): Promise<ClientAuth> {
@@ -110,11 +104,6 @@ function thumbprint({ raw }: X509Certificate, hash: string): string {
   return createHash(hash).update(raw).digest('base64url');
 }
 
-/**
- * Returns the URL that a browser is sent to for a login.
- *
- * @param fresh whether the provider must ask for the login again
- */
 export async function loginUrl(
   client: Configuration,
   { scopes, authorization }: ProviderSettings,
@@ -136,11 +125,7 @@ export async function loginUrl(
   return url.href;
 }
 
-/**
- * Returns the URL for a logout at the provider; undefined if it has no such endpoint.
- *
- * @param idToken tells the provider which session to end, so that it need not ask
- */
+/** @param idToken tells the provider which session to end, so that it need not ask */
 export function logoutUrl(
   client: Configuration,
   backTo: string,
@@ -148,17 +133,16 @@ export function logoutUrl(
 ): string | undefined {
   const { end_session_endpoint: endpoint } = client.serverMetadata();
   if (endpoint === undefined || !URL.canParse(endpoint) || !isKeySetUrl(new URL(endpoint))) return undefined;
+  if (COGNITO.test(client.serverMetadata().issuer))
+    return buildEndSessionUrl(client, { logout_uri: backTo }).href;
   const hint = idToken === undefined ? {} : { id_token_hint: idToken };
   return buildEndSessionUrl(client, { post_logout_redirect_uri: backTo, ...hint }).href;
 }
 
-/**
- * Checks the query of a callback, and exchanges its code for tokens.
- *
- * @param callback URL of the callback, with its query
- * @param forwarded names of the claims that upstreams receive
- * @throws LoginFailed
- */
+/** The issuers of Amazon Cognito, which refuses a logout without its own parameter. */
+const COGNITO = /^https:\/\/cognito-idp\.[a-z\d-]+\.amazonaws\.com(?:\.cn)?\//;
+
+/** @param callback with its query. @throws LoginFailed */
 export async function redeem(
   client: Configuration,
   settings: ProviderSettings,
@@ -196,8 +180,8 @@ function failed(cause: unknown): never {
 }
 
 /**
- * Whether a response is wrong whatever the authorization code: it is none of OAuth, or refuses the
- * client (RFC 6749 5.2).
+ * Whether a response is wrong whatever the authorization code: it is none of OAuth, or refuses the client
+ * (RFC 6749 5.2).
  */
 function isOfProvider(error: unknown): boolean {
   return causesOf(error).some((each) => {
@@ -208,17 +192,13 @@ function isOfProvider(error: unknown): boolean {
 
 const CLIENT_REFUSED: ReadonlySet<string> = new Set(['invalid_client', 'unauthorized_client']);
 
-/**
- * Returns an error and its causes. The last one may be a response. The message of a
- * {@link ProviderUnreachable} includes its cause.
- */
+/** The last one may be a response. The message of a {@link ProviderUnreachable} includes its cause. */
 function causesOf(error: unknown): unknown[] {
   if (error === undefined) return [];
   const hasCause = error instanceof Error && !(error instanceof ProviderUnreachable);
   return hasCause ? [error, ...causesOf(error.cause)] : [error];
 }
 
-/** Describes an error with its causes, each once, and the response that it is about. */
 function reasonFor(error: unknown): string {
   const reasons = causesOf(error).flatMap((each) => {
     // Without a code, openid-client's message for an error that is not its own is "something went wrong".
@@ -244,25 +224,20 @@ function quotedError({
   return text === undefined ? quoted(error) : `${quoted(error)} (${quoted(text)})`;
 }
 
-/** The URLs of responses, without query. */
+/** Without query. */
 const urls = new WeakMap<Response, string>();
 
 function sourceOf(response: Response): string {
   return `${urls.get(response) ?? 'the provider'} responded with ${response.status}`;
 }
 
-/** Maximum size of a provider's response, in bytes. */
 const MAX_ANSWER = 256 * 1024;
-/** Timeout for one request in milliseconds, from the connection to the last byte. */
+/** From the connection to the last byte. */
 const TIMEOUT_MS = 5_000;
 
-/** A provider did not respond, or its response cannot be used. */
 export class ProviderUnreachable extends Error {}
 
-/**
- * Returns the function that sends requests to a provider, with limits on time and size. It follows
- * no redirects.
- */
+/** Follows no redirects. */
 function fetchFrom(address: IssuerAddress) {
   return async (url: string, options: CustomFetchOptions) => fetchFromProvider(url, options, address);
 }

@@ -1,7 +1,6 @@
 import { SealBroken, type Sealer } from '../sealing.js';
 import type { ProviderSettings } from './settings.js';
 
-/** Maximum length of an ID token that a session keeps, in characters. */
 const MAX_ID_TOKEN = 4 * 1024;
 
 type Owner = Pick<ProviderSettings, 'issuer' | 'provider_logout'>;
@@ -17,12 +16,12 @@ export class IdTokens {
     this.#sealer = sealer.derive('latchkey oidc id token');
   }
 
-  /** Returns a sealed ID token; undefined if it is too long, or its provider needs none. */
+  /** Undefined if it is too long, or its provider needs none. */
   seal(idToken: string, { issuer, provider_logout: isUsed }: Owner): string | undefined {
     return isUsed && idToken.length <= MAX_ID_TOKEN ? this.#sealer.seal(idToken, issuer) : undefined;
   }
 
-  /** Opens a sealed ID token; undefined if there is none, or it was sealed with another key. */
+  /** Undefined if it was sealed with another key. */
   open(sealed: string | undefined, { issuer }: Owner): string | undefined {
     try {
       return sealed === undefined ? undefined : this.#sealer.open(sealed, issuer);

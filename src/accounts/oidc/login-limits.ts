@@ -3,18 +3,12 @@ import { Unavailable } from '../../domain/refusal.js';
 import type { LoginThrottleStore } from '../../store/login-throttle-store.js';
 import { networkFailures, networkRate, seconds, type ThrottleSettings } from '../login-throttle.js';
 
-/**
- * Maximum concurrent logins that use one provider, in this process.
- *
- * The wait of each is limited, too: a response takes seconds at most.
- */
+/** Concurrent logins that use one provider, in this process. */
 const MAX_AT_ONCE = 100;
 
 /**
- * Limits what strangers can make logins at providers cost.
- *
- * It limits all logins from one network, as for passwords. Forged callbacks, which no provider
- * sent, are limited like wrong passwords. Concurrent requests to one provider are limited as well.
+ * Limits what strangers can make logins cost: all logins from one network, as for passwords; forged
+ * callbacks, like wrong passwords; and concurrent requests to one provider.
  */
 export class LoginLimits {
   readonly #store: Pick<LoginThrottleStore, 'reserve' | 'settle'>;
@@ -26,20 +20,12 @@ export class LoginLimits {
     this.#settings = settings;
   }
 
-  /**
-   * Counts a request of a login, before anything else is done.
-   *
-   * @returns the seconds to wait; 0 if the login may proceed
-   */
+  /** @returns the seconds to wait; 0 for none */
   async request(address: string, now: EpochMs): Promise<number> {
     return seconds(await this.#store.reserve([networkRate('oidc logins from ', address)], now), now);
   }
 
-  /**
-   * Counts a callback as a failure before it is checked; {@link release} takes it back.
-   *
-   * @returns the seconds to wait; 0 if the callback may be checked
-   */
+  /** Counts a callback as a failure before it is checked. @returns the seconds to wait; 0 for none */
   async attempt(address: string, now: EpochMs): Promise<number> {
     return seconds(await this.#store.reserve(this.#failures(address), now), now);
   }
@@ -51,11 +37,7 @@ export class LoginLimits {
     await this.#store.settle({ clear: [], release }, now).catch(ignoreUnavailable);
   }
 
-  /**
-   * Runs a request to a provider, unless too many are in progress.
-   *
-   * @throws Unavailable
-   */
+  /** @throws Unavailable if too many are in progress */
   async run<T>(provider: string, work: () => Promise<T>): Promise<T> {
     const inProgress = this.#inProgress.get(provider) ?? 0;
     if (inProgress >= MAX_AT_ONCE) {

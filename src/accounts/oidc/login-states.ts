@@ -1,6 +1,5 @@
 import { randomBytes } from 'node:crypto';
 import { z } from 'zod';
-import { ownPath } from '../../domain/path.js';
 import { digestOf } from '../../domain/secret.js';
 import type { EpochMs } from '../../util/time.js';
 import type { LoginThrottleStore } from '../../store/login-throttle-store.js';
@@ -43,14 +42,10 @@ export class LoginStates {
     this.#store = store;
   }
 
-  /**
-   * Begins a login.
-   *
-   * @param returnTo a path of this origin; anything else is ignored
-   */
-  begin(returnTo: string | undefined, fresh: boolean, now: EpochMs): LoginState {
+  /** @param returnTo a path of this origin; null: to the web page */
+  begin(returnTo: string | null, fresh: boolean, now: EpochMs): LoginState {
     const [state, nonce, verifier] = [random(), random(), random()];
-    return { state, nonce, verifier, returnTo: ownPath(returnTo) ?? null, fresh, begunAt: now };
+    return { state, nonce, verifier, returnTo, fresh, begunAt: now };
   }
 
   /**

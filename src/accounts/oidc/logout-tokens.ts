@@ -3,14 +3,12 @@ import type { EpochMs } from '../../util/time.js';
 import type { AttemptLimit, LoginThrottleStore } from '../../store/login-throttle-store.js';
 import { MAX_TOKEN_AGE } from './settings.js';
 
-/** Longer than a logout token is valid, whichever way the clocks differ. */
+/** Longer than a logout token is valid. */
 const REMEMBERED_MS = 2 * MAX_TOKEN_AGE * 1000;
 
 /**
- * Logout tokens that took effect; each does so once in the fleet.
- *
- * See OpenID Connect Back-Channel Logout 2.6 and 8. A token is noted only after all of its sessions
- * ended, so a provider that received no response may send it again.
+ * Each takes effect once in the fleet (OpenID Connect Back-Channel Logout 2.6 and 8). It is noted after its
+ * sessions ended, so that a provider that received no response may send it again.
  */
 export class LogoutTokens {
   readonly #store: Pick<LoginThrottleStore, 'blockedUntil' | 'reserve'>;

@@ -32,6 +32,7 @@ export interface OidcEvents {
 /** A login that a browser is about to begin: the URL to visit, and the cookie to keep meanwhile. */
 interface BegunLogin {
   readonly url: string;
+  readonly state: string;
   readonly cookie: string;
 }
 
@@ -148,12 +149,13 @@ export class ProviderLogins {
   /**
    * Begins a login.
    *
+   * @param returnTo a path of this origin; null: to the web page
    * @param fresh whether the provider must ask for the login again
    * @param address IP address of the client
    */
   async begin(
     name: string,
-    returnTo: string | undefined,
+    returnTo: string | null,
     fresh: boolean,
     address: string,
     now: EpochMs,
@@ -163,7 +165,7 @@ export class ProviderLogins {
     const state = this.#states.begin(returnTo, fresh, now);
     try {
       const url = await this.#limits.run(name, async () => this.#named(name).loginUrl(state, fresh));
-      return { url, cookie: this.#states.seal(state, name) };
+      return { url, state: state.state, cookie: this.#states.seal(state, name) };
     } catch (error) {
       return this.#failureOf(name, error);
     }
@@ -279,7 +281,7 @@ export class ProviderLogins {
     return {
       userIds: userId === undefined ? await this.#usersOf(settings) : [userId],
       sids: sid === undefined ? undefined : userId === undefined ? [sid] : [sid, null],
-      noted: logoutRecords(settings, { userId, sid }, issuedAt, now),
+      noted: logoutRecords(issuer, { userId, sid }, issuedAt, now),
       until: now + LOGOUT_NOTED_MS,
       done: async () => this.#logoutTokens.note(issuer, jti, now),
     };
@@ -318,8 +320,8 @@ function noPendingLogin(): LoginFailed {
 }
 
 function loginOf(settings: ProviderSettings, { id }: User, claims: Claims, begunAt: EpochMs) {
-  const { name } = settings;
+  const { name, issuer } = settings;
   const sid = sidOf(claims);
   const issuedAt = typeof claims['iat'] === 'number' ? claims['iat'] * 1000 : 0;
-  return { name, sid, pending: { logouts: logoutsOfLogin(settings, id, sid), issuedAt, begunAt } };
+  return { name, sid, pending: { logouts: logoutsOfLogin(issuer, id, sid), issuedAt, begunAt } };
 }

@@ -11,7 +11,6 @@ import { type LoginFailure, LoginFailed, type ProviderSettings } from './setting
 /** Maximum attempts to write a user: concurrent logins of one person may both try to. */
 const MAX_ATTEMPTS = 3;
 
-/** A user who may log in, or the reason why not, with the events of any changes. */
 type Admission =
   | { readonly user: User; readonly auditEvents: readonly AuditEvent[] }
   | {
@@ -22,11 +21,7 @@ type Admission =
       readonly auditEvents: readonly AuditEvent[];
     };
 
-/**
- * Returns the user id for a person at an issuer.
- *
- * It is always the same, so that no search is needed.
- */
+/** Always the same, so that no search is needed. */
 export function idOfPerson(issuer: string, subject: string): string {
   return `oidc${createHash('sha256')
     .update(JSON.stringify([issuer, subject]))
@@ -35,29 +30,20 @@ export function idOfPerson(issuer: string, subject: string): string {
 }
 
 /**
- * Users that OpenID Connect providers vouch for.
- *
- * A person is identified only by issuer and subject. So nobody gets the account of another user
- * through a login name or an email address, whichever of the two existed first.
+ * A person is identified only by issuer and subject, so nobody gets another user's account through a login
+ * name or an email address.
  */
 export class ProviderUsers {
   readonly #directory: DirectoryStore;
   readonly #precision: number;
 
-  /**
-   * @param precision maximum milliseconds by which the stored time of the last login may be too
-   *   early, so that not every login causes a write
-   */
+  /** @param precision milliseconds by which the stored last login may be too early, to save writes */
   constructor(directory: DirectoryStore, precision: number) {
     this.#directory = directory;
     this.#precision = precision;
   }
 
-  /**
-   * Creates or updates the user of a person who logged in at a provider.
-   *
-   * A person without a role is not admitted, and an existing user is locked.
-   */
+  /** A person without a role is not admitted, and an existing user is locked. */
   async admit(claims: Claims, settings: ProviderSettings, now: EpochMs): Promise<Admission> {
     const person = personOf(claims, settings);
     const role = roleOf(claims, settings);

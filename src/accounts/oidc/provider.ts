@@ -7,14 +7,9 @@ import type { Proofs } from './client.js';
 import { CLOCK_SKEW_SECONDS, LoginFailed, type ProviderSettings } from './settings.js';
 import type { LoggedOut, SignedTokens } from './signed.js';
 
-/**
- * Called after each attempt to fetch the configuration of a provider.
- *
- * @param error undefined if it succeeded
- */
+/** @param error undefined if it succeeded */
 export type OnDiscovery = (provider: string, error: unknown) => void;
 
-/** The values that a callback is checked against. */
 interface Expected extends Proofs {
   /** The provider must have asked for the login since this time; null: whenever it asked. */
   readonly freshSince: EpochMs | null;
@@ -25,7 +20,6 @@ const DISCOVERY = { after: 10 * 60_000, retry: 1_000 };
 // Loaded on demand: most servers have no provider.
 const client = async () => import('./client.js');
 
-/** A client of one OpenID Connect provider. */
 export class Provider {
   readonly settings: ProviderSettings;
   readonly #redirectUri: string;
@@ -33,10 +27,7 @@ export class Provider {
   readonly #discovered: RefreshedValue<Configuration>;
   #signed: Promise<SignedTokens> | undefined;
 
-  /**
-   * @param redirectUri URL of the callback, as browsers see it
-   * @param forwarded names of the claims that upstreams receive
-   */
+  /** @param redirectUri as browsers see it */
   constructor(
     settings: ProviderSettings,
     redirectUri: string,
@@ -53,33 +44,20 @@ export class Provider {
     );
   }
 
-  /**
-   * Returns the URL that a browser is sent to for a login.
-   *
-   * @throws LoginFailed
-   */
+  /** @throws LoginFailed */
   async loginUrl(proofs: Proofs, fresh: boolean): Promise<string> {
     const { loginUrl } = await client();
     return loginUrl(await this.#client(), this.settings, this.#redirectUri, proofs, fresh);
   }
 
-  /**
-   * Returns the URL for a logout at the provider; undefined if there is none.
-   *
-   * @throws LoginFailed
-   */
+  /** @throws LoginFailed */
   async logoutUrl(backTo: string, idToken: string | undefined): Promise<string | undefined> {
     if (!this.settings.provider_logout) return undefined;
     const { logoutUrl } = await client();
     return logoutUrl(await this.#client(), backTo, idToken);
   }
 
-  /**
-   * Returns the verified claims about the person who logged in, and the ID token.
-   *
-   * @param query query of the callback, as the browser sent it
-   * @throws LoginFailed
-   */
+  /** @throws LoginFailed */
   async claimsOf(
     query: string,
     expected: Expected,
@@ -101,11 +79,7 @@ export class Provider {
     return { claims: await moreClaims(claims), idToken };
   }
 
-  /**
-   * Returns the person that a logout token names, or why the token is not valid.
-   *
-   * @throws Unavailable, LoginFailed
-   */
+  /** Returns why, if the token is not valid. @throws Unavailable, LoginFailed */
   async loggedOut(token: string, now: EpochMs): Promise<LoggedOut | string> {
     return (await this.#signedTokens()).loggedOut(token, now);
   }
@@ -130,11 +104,7 @@ export class Provider {
   }
 }
 
-/**
- * Whether the provider asked for the login since a time.
- *
- * `auth_time` is in whole seconds of the provider's clock.
- */
+/** `auth_time` is in whole seconds of the provider's clock. */
 function isFresh({ auth_time: at }: Claims, since: EpochMs, now: EpochMs): boolean {
   if (typeof at !== 'number') return false;
   return at >= Math.floor(since / 1000) - CLOCK_SKEW_SECONDS && at <= now / 1000 + CLOCK_SKEW_SECONDS;

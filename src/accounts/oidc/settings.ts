@@ -3,35 +3,24 @@ import type { Config } from '../../config/schema/config.js';
 
 export type ProviderSettings = Config['login']['oidc'][number];
 
-/** Tolerated difference from a provider's clock, in seconds. */
 export const CLOCK_SKEW_SECONDS = 30;
 
-/**
- * Maximum age of ID tokens and logout tokens, in seconds.
- *
- * A provider sends both as soon as it signs them.
- */
+/** Of ID tokens and logout tokens, in seconds: a provider sends both as soon as it signs them. */
 export const MAX_TOKEN_AGE = 300;
 
-/** Why a login at a provider failed. The web page has a message for each reason. */
+/** The web page has a message for each. */
 export type LoginFailure =
-  /** The provider is unavailable. */
   | 'provider_unavailable'
-  /** The provider refused: the person cancelled, or may not use this client. */
+  /** The person cancelled, or may not use this client. */
   | 'provider_refused'
-  /**
-   * This browser has no such login in progress: it took too long, was completed before, or began
-   * elsewhere.
-   */
+  /** It took too long, was completed before, or began in another browser. */
   | 'not_begun'
-  /** The provider's response is not valid. */
   | 'invalid_answer'
   /** The provider did not ask for the login again, or does not say when it did. */
   | 'not_fresh'
   | 'login_missing'
   | 'email_unverified'
   | 'no_role'
-  /** The login name belongs to another user. */
   | 'login_taken'
   | 'unknown_customer'
   /** The provider ended the person's session while the login was in progress. */
@@ -39,11 +28,10 @@ export type LoginFailure =
   | 'locked';
 
 interface LoginFailedOptions extends ErrorOptions {
-  /** Whether the callback is not the reason, but the provider or the settings of its client. */
+  /** Whether the provider or the settings of its client are the reason, and not the callback. */
   readonly isOfProvider?: boolean;
 }
 
-/** A failed login, as an error. */
 export class LoginFailed extends Error {
   readonly failure: LoginFailure;
   readonly isOfProvider: boolean;
@@ -69,7 +57,7 @@ const CURVES: Readonly<Record<string, string>> = {
   secp521r1: 'ES512',
 };
 
-/** Returns the algorithm with which a key signs JWTs; undefined if it cannot. */
+/** Undefined if the key cannot sign JWTs. */
 export function clientKeyAlgorithm({
   asymmetricKeyType: type,
   asymmetricKeyDetails: details,

@@ -10,25 +10,14 @@ import { verifiedClaims } from '../jwt/verifier.js';
 import type { Claims } from './claims.js';
 import { CLOCK_SKEW_SECONDS, LoginFailed, MAX_TOKEN_AGE, type ProviderSettings } from './settings.js';
 
-/**
- * Accepted algorithms: only asymmetric ones.
- *
- * "none" is not accepted, nor is an algorithm with a shared secret, with which the client could
- * sign as well.
- */
+/** Asymmetric only: with a shared secret, the client could sign as well. */
 const ALGORITHMS = ['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512', 'ES256', 'ES384', 'ES512', 'EdDSA', 'Ed25519']; // prettier-ignore
 
-/**
- * Period with at most two fetches of the keys, in milliseconds.
- *
- * It applies whatever key a logout token names.
- */
+/** At most two fetches of the keys in it, whatever key a logout token names. */
 const COOLDOWN_MS = 5_000;
 const LOGOUT_EVENT = 'http://schemas.openid.net/event/backchannel-logout';
 
-/** The contents of a logout token. */
 export interface LoggedOut {
-  /** The token's own id. */
   readonly jti: string;
   readonly issuedAt: EpochMs;
   /** A person, or one of the person's sessions at the provider; at least one of the two is set. */
@@ -45,13 +34,7 @@ export class SignedTokens {
     this.#keys = new KeySet(source, undefined, undefined, COOLDOWN_MS);
   }
 
-  /**
-   * Returns the verified claims of an ID token.
-   *
-   * Follows OpenID Connect Core 3.1.3.7 and 3.1.3.8, except for the nonce.
-   *
-   * @throws LoginFailed
-   */
+  /** OpenID Connect Core 3.1.3.7 and 3.1.3.8, except for the nonce. @throws LoginFailed */
   async claimsOf(idToken: string, accessToken: string, now: EpochMs): Promise<Claims> {
     const required = { requiredClaims: ['exp', 'iat', 'sub'], maxTokenAge: MAX_TOKEN_AGE };
     const claims = await this.#verify(idToken, now, required).catch((cause: unknown) => {
@@ -67,12 +50,8 @@ export class SignedTokens {
   }
 
   /**
-   * Returns whom a logout token is about, or why it is not valid.
-   *
-   * See OpenID Connect Back-Channel Logout 2.6. Several providers send no `exp`; the age is limited
-   * in any case.
-   *
-   * @throws Unavailable if the keys cannot be fetched, so that the validity is unknown
+   * OpenID Connect Back-Channel Logout 2.6. Several providers send no `exp`; the age is limited in any case.
+   * @throws Unavailable if the keys cannot be fetched
    */
   async loggedOut(token: string, now: EpochMs): Promise<LoggedOut | string> {
     try {
@@ -103,22 +82,14 @@ export class SignedTokens {
   }
 }
 
-/**
- * Returns the left half of a hash, as in ID tokens (OpenID Connect Core 3.1.3.6).
- *
- * Ed25519 uses SHA-512.
- */
+/** OpenID Connect Core 3.1.3.6. Ed25519 uses SHA-512. */
 function halfHash(text: string, algorithm = ''): string {
   const bits = /^[A-Z]S(\d{3})$/.exec(algorithm)?.[1] ?? '512';
   const digest = createHash(`sha${bits}`).update(text).digest();
   return digest.subarray(0, digest.length / 2).toString('base64url');
 }
 
-/**
- * Returns the contents of a logout token, or what else the claims are.
- *
- * An ID token has no such event, and may have a nonce. So no ID token passes for a logout token.
- */
+/** An ID token has no such event, and may have a nonce, so none passes for a logout token. */
 function loggedOutBy({ events, nonce, sub, sid, jti, iat }: Claims): LoggedOut | string {
   const isLogout = isObject(events) && Object.hasOwn(events, LOGOUT_EVENT) && isObject(events[LOGOUT_EVENT]);
   if (!isLogout) return 'the claim events names no logout';

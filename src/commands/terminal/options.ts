@@ -13,7 +13,6 @@ export interface NamedBy {
 
 export type UserOptions = ReportOptions & NamedBy;
 
-/** Options that several commands share, so that they read the same everywhere. */
 export const configOption = (): Option =>
   new Option('--config <file>', 'the configuration file (YAML)').default('latchkey.yaml');
 
@@ -24,17 +23,11 @@ export const loginOption = (): Option =>
   new Option('--login', 'the user is given by login, not by id').conflicts('id');
 export const idOption = (): Option => new Option('--id', 'the user is given by id, not by login');
 
-/**
- * Source of a password when there is no terminal. Never an argument: arguments show in process
- * lists.
- */
+/** Never an argument: arguments show in process lists. */
 export const passwordFileOption = (): Option =>
   new Option('--password-file <file>', 'read the password from a file, or - for standard input');
 
-/**
- * Parses `A,B` as a list without empty items, after those of the same option before it. An empty
- * list is refused, since it was meant as a restriction.
- */
+/** An empty list is refused, since it was meant as a restriction. */
 export function listOf(text: string, before: readonly string[] = []): string[] {
   const items = text
     .split(',')
@@ -51,7 +44,6 @@ export function filled(text: string): string {
   return text;
 }
 
-/** Returns the error for a text that is not a URL; suggests a scheme when only that is missing. */
 export function urlFault(text: string, expected: string): InvalidArgumentError {
   const isPort = /^:?\d{1,5}$/.test(text);
   const host = isPort ? `127.0.0.1:${text.replace(':', '')}` : text;
@@ -77,7 +69,6 @@ const KEYS: Readonly<Record<string, string>> = {
   '--workers': 'workers',
 };
 
-/** Returns a hint to add to an error about arguments, which Commander does not know; or nothing. */
 export function hintFor(error: string, command: Command): string {
   if (error.startsWith("error: unknown command 'version'")) return '(write latchkey --version)';
   const [, flag = ''] = /^error: unknown option '(-[^']*)'/.exec(error) ?? [];

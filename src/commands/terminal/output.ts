@@ -2,7 +2,6 @@ import { writeSync } from 'node:fs';
 import { describeSystemError } from '../../util/system-error.js';
 import { printable, printableLines } from '../../util/text.js';
 
-/** Thrown when a command fails; its message is one line for a person. */
 export class CommandFailed extends Error {
   readonly code: string = 'COMMAND_FAILED';
 }
@@ -12,7 +11,6 @@ export class WrongUsage extends CommandFailed {
   override readonly code = 'WRONG_USAGE';
 }
 
-/** Thrown when standard output cannot be written. */
 export class OutputFailed extends CommandFailed {
   override readonly code = 'OUTPUT_FAILED';
   /** Whether its reader only wanted a part, like `head`, so that nothing needs to be reported. */
@@ -25,16 +23,11 @@ export class OutputFailed extends CommandFailed {
 }
 
 const STDOUT = 1;
-/** Delay before a write to a full pipe or terminal is repeated. */
 const BUSY_MS = 10;
 
-/**
- * Writes a text to standard output, all of it.
- *
- * @param done what the command has done, if only this text could tell it; added to the error
- * @throws OutputFailed
- */
+/** @param done what the command has done, if only this text could tell it; added to the error */
 export function print(text: string, done?: string): void {
+  clearProgress();
   const bytes = Buffer.from(text);
   try {
     for (let written = 0; written < bytes.length;) written += writeSome(bytes.subarray(written));
@@ -58,14 +51,18 @@ function writeSome(bytes: Buffer): number {
   }
 }
 
-/**
- * Prints a value as JSON for programs, or a text for people.
- *
- * @param done what the command has done, if only this output could tell it
- * @throws OutputFailed
- */
 export function report(options: { readonly json?: true }, value: unknown, text: string, done?: string): void {
   print(options.json ? asJson(value) : `${printableLines(text)}\n`, done);
+}
+
+export async function reportTable(
+  options: { readonly json?: true },
+  value: unknown,
+  heading: readonly string[],
+  rows: readonly (readonly string[])[],
+  none: string,
+): Promise<void> {
+  report(options, value, rows.length === 0 ? none : (await renderTable(heading, rows)).trimEnd());
 }
 
 /** Formats a value as indented JSON. Misleading characters of clients are escaped. */
@@ -73,10 +70,7 @@ export function asJson(value: unknown): string {
   return `${printableLines(JSON.stringify(value, null, 2))}\n`;
 }
 
-/**
- * Renders a table with a heading and aligned columns, two spaces apart. Columns that are empty in
- * every row are left out.
- */
+/** Columns that are empty in every row are left out. */
 export async function renderTable(
   heading: readonly string[],
   rows: readonly (readonly string[])[],
@@ -94,7 +88,6 @@ export async function renderTable(
   return `${lines.join('\n')}\n`;
 }
 
-/** Renders names and values, aligned, one pair per line. */
 export function renderRecord(record: Readonly<Record<string, string>>): string {
   const width = Math.max(...Object.keys(record).map((name) => name.length));
   return Object.entries(record)
@@ -110,7 +103,6 @@ const STEPS: readonly [Intl.RelativeTimeFormatUnit, number][] = [
   ['minute', 60_000],
 ];
 
-/** Formats a time relative to now, like `3 minutes ago` or `in 5 days`; null gives `never`. */
 export function relativeTime(at: number | null, now: number, none = 'never'): string {
   if (at === null) return none;
   const step = STEPS.find(([, size]) => Math.abs(at - now) >= size);
@@ -122,25 +114,17 @@ export function relativeTime(at: number | null, now: number, none = 'never'): st
 let isShown = false;
 
 /** Shows the current step of a long command on a terminal; silent in a pipe or a log. */
-export class Progress {
-  step(text: string): void {
-    if (!process.stderr.isTTY) return;
-    process.stderr.write(`\r\u001b[K${text}`);
-    isShown = true;
-  }
-
-  done(): void {
-    clearProgress();
-  }
+export function showProgress(text: string): void {
+  if (!process.stderr.isTTY) return;
+  process.stderr.write(`\r\u001b[K${text}`);
+  isShown = true;
 }
 
-/** Clears a displayed line of progress, so that an error gets a line of its own. */
 export function clearProgress(): void {
   if (isShown) process.stderr.write('\r\u001b[K');
   isShown = false;
 }
 
-/** Quotes any value as one word of a POSIX shell. */
 export function shellWord(value: string): string {
   return /^[\w@%+=:,./-]+$/.test(value) ? value : `'${value.replaceAll("'", `'\\''`)}'`;
 }

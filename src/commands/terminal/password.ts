@@ -9,11 +9,7 @@ import { CommandFailed } from './output.js';
 /** Minimum length in characters of a password that is the only factor (NIST SP 800-63B). */
 const MIN_LENGTH = 15;
 
-/**
- * Reads a new password, twice from the terminal or once from a file.
- *
- * @throws CommandFailed for one that is short, or that no login can send
- */
+/** @throws CommandFailed for one that is short, or that no login can send */
 export async function readNewPassword(options: { passwordFile?: string }): Promise<string> {
   const password =
     options.passwordFile === undefined ? await askTwice() : textOf(readSecretFile(options.passwordFile));
@@ -22,7 +18,6 @@ export async function readNewPassword(options: { passwordFile?: string }): Promi
   return password;
 }
 
-/** Returns why a password cannot be used, in words that follow "the password". */
 function faultOf(password: string): string | undefined {
   if (password.startsWith('\ufeff')) return 'begins with a byte order mark; save the file without one';
   if (/[\0\r\n]/.test(password)) return 'contains a line break or a null byte; write it on one line';
@@ -49,11 +44,7 @@ function readSecretFile(file: string): Buffer {
   }
 }
 
-/**
- * Reads a secret other than a password from a file, or from standard input for `-`.
- *
- * @param what name of the secret, for the error message
- */
+/** @param what name of the secret, for the error message */
 export function readSecret(file: string, what: string): string {
   const secret = readSecretFile(file).toString();
   if (secret === '')
@@ -66,12 +57,7 @@ export async function ask(question: string): Promise<string> {
   return answer;
 }
 
-/**
- * Asks questions one after the other. All are answered from one buffer, so that several lines can be
- * pasted at once.
- *
- * @throws CommandFailed when the input ends
- */
+/** All are answered from one buffer, so that several lines can be pasted at once. */
 async function askAll(questions: readonly string[], { hidden }: { hidden: boolean }): Promise<string[]> {
   const silent = new Writable({ write: (_chunk, _encoding, done) => done() });
   const lines = createInterface({

@@ -81,37 +81,24 @@ export function tokenCommand(): Command {
   const token = new Command('token').description('list, show, create, rotate, suspend and revoke API tokens; also while a server is running');
   const add = adderTo(token);
 
-  add('list', 'list tokens, oldest first')
-    .option('--user <login>', 'only those of this user')
-    .addOption(loginOption())
-    .addOption(idOption())
+  withUser(add('list', 'list tokens, oldest first'), 'only those of this user')
     .option('--customer <id>', 'only tokens of this customer')
     .action(async (options: UserOptions & { user?: string; customer?: string }) => (await tokenWork()).list(options));
   add('show', 'show a token')
     .argument('<id>', 'the id of the token')
     .action(async (id: string, options: ReportOptions) => (await tokenWork()).show(id, options));
-  add('create', 'create a token for a user and print its secret, which is shown only once')
+  const create = add('create', 'create a token for a user and print its secret, which is shown only once')
     .requiredOption('--user <login>', 'the owner')
     .addOption(loginOption())
     .addOption(idOption())
-    .option('--name <name>', 'a name that says what it is for')
-    .option('--scope <scopes>', 'scopes, separated by spaces (default: global)')
-    .option('--services <ids>', 'services to limit it to, separated by commas', listOf)
-    .addOption(new Option('--expires-at <time>', 'when it expires, like 2030-01-31T12:00:00Z').conflicts('expiresIn'))
-    .option('--expires-in <duration>', 'its lifetime, like 12h or 90d')
-    .option('--rate <rate>', 'requests that it may make per period, like 600/1m')
-    .option('--address <cidr>', 'an address or range like 10.0.0.0/8 that it is accepted from; can be repeated', collect)
+    .addOption(new Option('--expires-in <duration>', 'its lifetime, like 12h or 90d').conflicts('expiresAt'));
+  withTokenOptions(create)
     .action(async (options: CreateOptions) => (await tokenWork()).create(options));
-  token
+  const generate = token
     .command('generate')
     .description('offline: print a secret, which is shown only once, and the entry of directory.yaml that declares its token')
-    .requiredOption('--user <id>', 'the id of the owner, who is declared in the same file')
-    .option('--name <name>', 'a name that says what it is for')
-    .option('--scope <scopes>', 'scopes, separated by spaces (default: global)')
-    .option('--services <ids>', 'services to limit it to, separated by commas', listOf)
-    .option('--expires-at <time>', 'when it expires, like 2030-01-31T12:00:00Z')
-    .option('--rate <rate>', 'requests that it may make per period, like 600/1m')
-    .option('--address <cidr>', 'an address or range like 10.0.0.0/8 that it is accepted from; can be repeated', collect)
+    .requiredOption('--user <id>', 'the id of the owner, who is declared in the same file');
+  withTokenOptions(generate)
     .addOption(jsonOption())
     .action(async (options: GenerateOptions) => (await import('../token.js')).generate(options));
   add('rotate', 'replace a token with a new one and print its secret, which is shown only once; both work during the overlap')
@@ -124,11 +111,8 @@ export function tokenCommand(): Command {
   add('resume', 'undo suspend')
     .argument('<id>', 'the id of the token')
     .action(async (id: string, options: ReportOptions) => (await tokenWork()).setSuspended(id, false, options));
-  add('revoke', 'revoke tokens, all or none; the next request with one is refused')
+  withUser(add('revoke', 'revoke tokens, all or none; the next request with one is refused'), 'every token of this user')
     .argument('[ids...]', 'ids of tokens')
-    .option('--user <login>', 'every token of this user')
-    .addOption(loginOption())
-    .addOption(idOption())
     .action(async (ids: string[], options: UserOptions & { user?: string }) => (await tokenWork()).revoke(ids, options));
   return token;
 } // prettier-ignore
@@ -136,16 +120,10 @@ export function tokenCommand(): Command {
 export function sessionCommand(): Command {
   const session = new Command('session').description('list and end login sessions; also while a server is running');
   const add = adderTo(session);
-  add('list', 'list active sessions, most recently used first')
-    .option('--user <login>', 'only those of this user')
-    .addOption(loginOption())
-    .addOption(idOption())
+  withUser(add('list', 'list active sessions, most recently used first'), 'only those of this user')
     .action(async (options: SessionOptions) => (await sessionWork()).list(options));
-  add('revoke', 'end sessions; the next request with one is refused')
+  withUser(add('revoke', 'end sessions; the next request with one is refused'), 'every session of this user')
     .argument('[ids...]', 'ids of sessions')
-    .option('--user <login>', 'every session of this user')
-    .addOption(loginOption())
-    .addOption(idOption())
     .action(async (ids: string[], options: SessionOptions) => (await sessionWork()).revoke(ids, options));
   return session;
 } // prettier-ignore
@@ -246,8 +224,21 @@ Regular rotation does not need this.`,
   return store;
 }
 
-/** Returns a function that adds subcommands with `--config` and `--json`. */
 function adderTo(parent: Command) {
   return (name: string, description: string) =>
     parent.command(name).description(description).addOption(configOption()).addOption(jsonOption());
 }
+
+function withUser(command: Command, description: string): Command {
+  return command.option('--user <login>', description).addOption(loginOption()).addOption(idOption());
+}
+
+function withTokenOptions(command: Command): Command {
+  return command
+    .option('--name <name>', 'a name that says what it is for')
+    .option('--scope <scopes>', 'scopes, separated by spaces (default: global)')
+    .option('--services <ids>', 'services to limit it to, separated by commas', listOf)
+    .option('--expires-at <time>', 'when it expires, like 2030-01-31T12:00:00Z')
+    .option('--rate <rate>', 'requests that it may make per period, like 600/1m')
+    .option('--address <cidr>', 'an address or range like 10.0.0.0/8 that it is accepted from; can be repeated', collect);
+} // prettier-ignore

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { corsSchema } from './cors.js';
+import { corsSchema, defaultRouteSchema, ON_UNAUTHENTICATED, policySchema, routeSchema } from './policy.js';
 import { ROUTES } from './defaults.js';
 import { identitySchema } from './identity.js';
 import { interfaceSchema } from './interface.js';
@@ -8,35 +8,36 @@ import { loginSchema } from './login.js';
 import { auditSchema, limitsSchema, proxySchema } from './limits.js';
 import { adminSchema, decisionSchema, listenSchema } from './listen.js';
 import { logSchema, tracingSchema } from './observe.js';
-import { defaultRouteSchema, ON_UNAUTHENTICATED, policySchema, routeSchema } from './policy.js';
 import { rotationSchema, tokenLimitsSchema } from './token-limits.js';
 import { storeSchema } from './store.js';
-import { duration, durationBetween, filePath, integer, positiveDuration, text, timeLimit } from './units.js';
+import {
+  duration,
+  durationBetween,
+  filePath,
+  integer,
+  orNull,
+  positiveDuration,
+  text,
+  timeLimit,
+} from './units.js';
 import { upstreamSchema } from './upstream.js';
 import { webhooksSchema } from './webhooks.js';
-import { sourceUrl } from './urls.js';
+import { plainUrl } from './urls.js';
 
-/** The source of users. */
 const directorySchema = z
   .strictObject({
-    file: filePath
-      .nullable()
-      .default(null)
-      .describe(
-        'A file with customers, users, services, legacy keys and tokens; applied at start and on reload',
-      ),
-    http: z
-      .strictObject({
-        url: sourceUrl.describe('The URL that receives {login, password, otp} by POST at each login'),
+    file: orNull(filePath).describe(
+      'A file with customers, users, services, legacy keys and tokens; applied at start and on reload',
+    ),
+    http: orNull(
+      z.strictObject({
+        url: plainUrl.describe('The URL that receives {login, password, otp} by POST at each login'),
         timeout: timeLimit.prefault('5s').describe('Timeout for the complete response'),
-      })
-      .nullable()
-      .prefault(null)
-      .describe('An API that checks logins and returns the user'),
+      }),
+    ).describe('An API that checks logins and returns the user'),
   })
   .refine(({ file, http }) => file === null || http === null, 'set either file or http, not both');
 
-/** The configuration file: types, checks, defaults and the JSON Schema derive from this schema. */
 export const configSchema = z.strictObject({
   listen: listenSchema
     .prefault({})
@@ -48,9 +49,7 @@ export const configSchema = z.strictObject({
       'The listener for operators: health, readiness, metrics, reload. It requires no credential, so keep it private',
     )
     .meta({ restart: true, example: '{ port: 9901 }' }),
-  decision: decisionSchema
-    .nullable()
-    .default(null)
+  decision: orNull(decisionSchema)
     .describe('Listeners for proxies that ask Latchkey for decisions; off unless set')
     .meta({ restart: true, example: '{ port: 9902 }' }),
   workers: z
@@ -111,10 +110,9 @@ export const configSchema = z.strictObject({
     .meta({ example: '{ idle_timeout: 30m }' }),
   tokens: z
     .strictObject({
-      max_per_user: integer(1, 1_000_000)
-        .nullable()
-        .default(null)
-        .describe('Active tokens of a user; null: only max_stored_per_user applies'),
+      max_per_user: orNull(integer(1, 1_000_000)).describe(
+        'Active tokens of a user; null: only max_stored_per_user applies',
+      ),
       max_stored_per_user: integer(1, 1_000_000)
         .default(1_000)
         .describe(
@@ -123,24 +121,20 @@ export const configSchema = z.strictObject({
       max_stored_per_customer: integer(1, 100_000_000)
         .default(100_000)
         .describe('Stored tokens of all users of a customer, with expired ones'),
-      max_lifetime: positiveDuration
-        .nullable()
-        .prefault(null)
-        .describe('Longest lifetime of a token, and the one of a token without an expiry; null: no limit'),
+      max_lifetime: orNull(positiveDuration).describe(
+        'Longest lifetime of a token, and the one of a token without an expiry; null: no limit',
+      ),
       rotation: rotationSchema
         .prefault({})
         .describe('Rotation: replacing a token with a new one')
         .meta({ example: '{ overlap: 24h }' }),
-      owner_login_within: durationBetween(1_000, 3_153_600_000_000, 'expected a duration from 1s to 36500d')
-        .nullable()
-        .prefault(null)
-        .describe("How long tokens work after their owner's last login at a provider; null: no limit"),
+      owner_login_within: orNull(
+        durationBetween(1_000, 3_153_600_000_000, 'expected a duration from 1s to 36500d'),
+      ).describe("How long tokens work after their owner's last login at a provider; null: no limit"),
       last_seen_interval: timeLimit
         .prefault('1s')
         .describe('How often the last uses of tokens are written to the store'),
-      warn_before: positiveDuration
-        .nullable()
-        .prefault(null)
+      warn_before: orNull(positiveDuration)
         .describe('How long before the expiry of a token Latchkey warns of it; null: never')
         .meta({ example: '14d' }),
       limits: tokenLimitsSchema
@@ -165,10 +159,9 @@ export const configSchema = z.strictObject({
     .meta({ example: '[{ url: https://hooks.example/latchkey, secret: "${file:/run/secrets/webhook}" }]' }),
   rate_limit: z
     .strictObject({
-      writes_per_hour: integer(1, 1_000_000_000)
-        .nullable()
-        .default(null)
-        .describe('Writes of a user per clock hour, except purges by key or URL; null: no limit'),
+      writes_per_hour: orNull(integer(1, 1_000_000_000)).describe(
+        'Writes of a user per clock hour, except purges by key or URL; null: no limit',
+      ),
     })
     .prefault({})
     .describe('Limit for the writes of one user')
@@ -177,9 +170,7 @@ export const configSchema = z.strictObject({
     .prefault({})
     .describe('Limits for clients')
     .meta({ restart: true, example: '{ connections: 10000 }' }),
-  cors: corsSchema
-    .nullable()
-    .prefault(null)
+  cors: orNull(corsSchema)
     .describe('Pages of other origins that may read responses (CORS); off unless set')
     .meta({ example: '{ origins: [https://app.example], headers: [Service-Key] }' }),
   proxy: proxySchema
@@ -191,9 +182,7 @@ export const configSchema = z.strictObject({
     .describe('The audit log: logins, tokens, sessions, refusals, reloads and admin commands')
     .meta({ restart: true, example: '{ to: ./audit.jsonl }' }),
   log: logSchema.prefault({}).describe('The log on standard output').meta({ example: '{ level: info }' }),
-  tracing: tracingSchema
-    .nullable()
-    .default(null)
+  tracing: orNull(tracingSchema)
     .describe('Spans for an OpenTelemetry collector; off unless set')
     .meta({ restart: true, example: '{ otlp: http://127.0.0.1:4318 }' }),
   upstreams: z
@@ -223,9 +212,7 @@ export const configSchema = z.strictObject({
     .prefault({})
     .describe('What happens to requests that match no route')
     .meta({ example: '{ auth: deny }' }),
-  policy_shadow: filePath
-    .nullable()
-    .default(null)
+  policy_shadow: orNull(filePath)
     .describe(
       'A file with the rules that you intend to use next, which are evaluated without effect; off unless set',
     )

@@ -24,13 +24,9 @@ export const SCOPES = {
   purge_all: { allow: ['purge:all'] },
 };
 
-/**
- * Actions that no service-limited token may perform: authorize services, invite, create or modify
- * users.
- */
+/** Actions that no service-limited token may perform: authorize services, invite, create or modify users. */
 export const SERVICE_LIMITED = { deny: ['service_authorization:write', 'invitation:write', 'user:write'] };
 
-/** Returns routes for the paths of one resource, and for everything below them. */
 function resource(action: string, ...paths: string[]) {
   return paths.flatMap((path) => [
     { path, action },

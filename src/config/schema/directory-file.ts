@@ -1,9 +1,53 @@
 import { z } from 'zod';
-import { MAX_LEGACY_KEY, MAX_NAME, MAX_PASSWORD } from '../../domain/limits.js';
+import {
+  isName,
+  MAX_LEGACY_KEY,
+  MAX_NAME,
+  MAX_PASSWORD,
+  MAX_SERVICES,
+  NAME_FORM,
+} from '../../domain/limits.js';
 import { isMadeUp } from '../../domain/secret.js';
 import { costOfHash, MAX_PASSWORD_COST } from '../../domain/password-cost.js';
-import { declaredTokenSchema, sha256 } from './declared-token.js';
-import { anyText, id, text } from './units.js';
+import { anyText, flag, id, text } from './units.js';
+import { parseTime } from '../../util/time.js';
+import { addresses, rate } from './token-limits.js';
+
+/** A SHA-256 in hexadecimal, the form in which a directory file holds a secret. */
+const sha256 = z
+  .string('expected a SHA-256')
+  .regex(/^[0-9A-Fa-f]{64}$/, 'expected a SHA-256 of 64 hexadecimal digits')
+  .meta({ secret: true });
+
+const TIME = 'expected a time like 2030-01-31T12:00:00Z';
+
+/** A token in a directory file. An empty restriction is refused: it would restrict nothing. */
+export const declaredTokenSchema = z.strictObject({
+  id: id.refine((given) => given !== 'self', 'expected another id: /tokens/self is the token of the request'),
+  user_id: id,
+  name: z.string('expected text').refine(isName, `expected ${NAME_FORM}`).default(''),
+  secret_sha256: sha256.describe('The SHA-256 of the secret, as "latchkey token generate" prints it'),
+  scope: z
+    .array(text)
+    .min(1, 'expected at least one scope')
+    .default(() => ['global']),
+  services: z
+    .array(id)
+    .min(1, 'expected at least one service; leave services out for a token that is not restricted')
+    .max(MAX_SERVICES, `expected at most ${MAX_SERVICES} services`)
+    .optional(),
+  expires_at: z
+    .string(TIME)
+    .refine((given) => parseTime(given) !== undefined, TIME)
+    .transform((given) => parseTime(given))
+    .optional()
+    .describe('When the token expires; if not set, after tokens.max_lifetime, or never without that'),
+  rate: rate.optional().describe('The number of requests that the token may make per period, like 600/1m'),
+  addresses: addresses.optional().describe('Addresses and ranges of the clients that may use the token'),
+  suspended: flag.default(false).describe('If true, the token is refused like an unknown one'),
+});
+
+export type DeclaredTokenEntry = z.input<typeof declaredTokenSchema>;
 
 const argon2id = z
   .string('expected a hash')
@@ -64,10 +108,7 @@ const legacyKey = z
   })
   .refine((entry) => (entry.key == null) !== (entry.key_sha256 == null), 'expected either key or key_sha256');
 
-/**
- * The directory file: customers, services, users, legacy keys and tokens. One without any section
- * is refused ({@link isWithoutSections}).
- */
+/** The directory file. One without any section is refused ({@link isWithoutSections}). */
 export const directorySchema = z
   .strictObject({
     customers: z
@@ -93,13 +134,7 @@ export const directorySchema = z
   })
   .meta({ minProperties: 1 });
 
-/**
- * Whether a directory file, before its defaults, has no section at all. Such a file is more likely
- * truncated or not yet written than a request to remove every user and to revoke every declared
- * token.
- *
- * @param value content of the file
- */
+/** Whether a file has no section: more likely truncated than a request to remove every user and token. */
 export function isWithoutSections(value: unknown): boolean {
   return Object.keys(value ?? {}).length === 0;
 }

@@ -1,27 +1,9 @@
-/**
- * Facts about the user that an upstream can receive, each in its own header (`identity.headers`).
- */
-export const IDENTITY_FACTS = [
-  'user_id',
-  'customer_id',
-  'login',
-  'role',
-  'scope',
-  'services',
-  'credential',
-  'token_id',
-] as const;
+import type { IdentityFact } from '../../domain/identity-fields.js';
 
-export type IdentityFact = (typeof IDENTITY_FACTS)[number];
-
-/** The names of the headers that a family of upstreams reads. */
 export interface IdentityPreset {
   /** Header of each fact. A fact is missing when the family has no header with that meaning. */
   readonly headers: Partial<Record<IdentityFact, string>>;
-  /**
-   * Other names of the family. An upstream may trust them, so they are dropped from client
-   * requests.
-   */
+  /** Other names that an upstream of the family may trust, so they are dropped from client requests. */
   readonly reserved: readonly string[];
   /** Prefixes of such names, folded (`http/protected-fields`). */
   readonly reservedPrefixes: readonly string[];
@@ -87,9 +69,7 @@ export function identityPreset(name: IdentityPresetName): IdentityPreset {
   return IDENTITY_PRESETS[name];
 }
 
-/**
- * Folded names of `X-Forwarded-*` fields that identify a user and do not describe the connection.
- */
+/** Folded names of `X-Forwarded-*` fields that identify a user. */
 export const FORWARDED_IDENTITY: ReadonlySet<string> = new Set([
   'x-forwarded-user',
   'x-forwarded-email',

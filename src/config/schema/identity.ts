@@ -1,14 +1,8 @@
 import { z } from 'zod';
-import {
-  IDENTITY_FACTS,
-  IDENTITY_PRESET_NAMES,
-  type IdentityFact,
-  identityPreset,
-} from './identity-presets.js';
-import { claimName, durationBetween, fieldName, flag, text } from './units.js';
-import { issuerUrl } from './urls.js';
-
-type Names = Record<IdentityFact, string | null>;
+import { IDENTITY_FACTS, type IdentityFact, type IdentityNames } from '../../domain/identity-fields.js';
+import { IDENTITY_PRESET_NAMES, identityPreset } from './identity-presets.js';
+import { claimName, durationBetween, fieldName, flag, orNull, text } from './units.js';
+import { plainUrl } from './urls.js';
 
 const MEANING: Readonly<Record<IdentityFact, string>> = {
   user_id: 'The id of the user',
@@ -26,17 +20,15 @@ const header = (fact: IdentityFact) => fieldName.nullable().optional().describe(
 const assertionSchema = z.strictObject({
   enabled: flag.default(false).describe('Whether to send a signed assertion, for upstreams that verify it'),
   header: fieldName.default('X-Auth-Assertion').describe('The header of the assertion'),
-  issuer: issuerUrl.nullable().default(null).describe('The claim iss; required when enabled'),
-  audience: text.nullable().default(null).describe('The claim aud; required when enabled'),
+  issuer: orNull(plainUrl).describe('The claim iss; required when enabled'),
+  audience: orNull(text).describe('The claim aud; required when enabled'),
   // An assertion cannot be revoked, so its lifetime is short.
   ttl: durationBetween(1_000, 3_600_000, 'expected 1s to 1h')
     .prefault('60s')
     .describe('How long an assertion is valid; at most 10s if it is bound'),
-  bind: z
-    .enum(['request'], 'expected request')
-    .nullable()
-    .default(null)
-    .describe('request: sign a separate assertion for each request, which is valid only for it'),
+  bind: orNull(z.enum(['request'], 'expected request')).describe(
+    'request: sign a separate assertion for each request, which is valid only for it',
+  ),
   algorithm: z
     .enum(['EdDSA', 'ES256'], 'expected EdDSA or ES256')
     .default('EdDSA')
@@ -47,7 +39,6 @@ const assertionSchema = z.strictObject({
     .describe('How long a key signs assertions'),
 });
 
-/** What upstreams learn about the user. */
 export const identitySchema = z
   .strictObject({
     preset: z
@@ -79,8 +70,8 @@ export const identitySchema = z
 function namesOf(
   preset: (typeof IDENTITY_PRESET_NAMES)[number],
   given: Partial<Record<IdentityFact, string | null | undefined>>,
-): Names {
+): IdentityNames {
   const defaults = identityPreset(preset).headers;
   const name = (fact: IdentityFact) => (given[fact] === undefined ? (defaults[fact] ?? null) : given[fact]);
-  return Object.fromEntries(IDENTITY_FACTS.map((fact) => [fact, name(fact)])) as Names;
+  return Object.fromEntries(IDENTITY_FACTS.map((fact) => [fact, name(fact)])) as IdentityNames;
 }

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { fieldName, flag, hostName, text } from './units.js';
+import { fieldName, flag, hostName, orNull, text } from './units.js';
 import { resourceUrl } from './urls.js';
 
 /** The fault of a page path with a wrong form, or one that another endpoint uses. */
@@ -10,17 +10,14 @@ const PAGE_PATH = /^\/(?:[A-Za-z0-9_~-][A-Za-z0-9._~-]*\/)+$/;
 /** A host as browsers send it: without the default port of the scheme. */
 const HOST = /^(?!.*:(?:80|443)$)(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._~-]+)(?::\d{1,5})?$/;
 
-/** Names, built-in endpoints and the web page that clients see. */
 export const interfaceSchema = z.strictObject({
   vendor: text
     .regex(/^[A-Za-z][A-Za-z0-9-]{0,31}$/, 'expected a name of letters, digits and "-"')
     .default('Service')
     .describe('The prefix of names such as Service-Key, Service-OTP and service.session'),
-  session_cookie: text
-    .regex(/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/, 'expected a cookie name')
-    .nullable()
-    .default(null)
-    .describe('Another name for the session cookie; with TLS, __Host-session is safest'),
+  session_cookie: orNull(text.regex(/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/, 'expected a cookie name')).describe(
+    'Another name for the session cookie; with TLS, __Host-session is safest',
+  ),
   token_endpoints: z
     .enum(['session', 'session_or_token'], 'expected session or session_or_token')
     .default('session')
@@ -38,20 +35,15 @@ export const interfaceSchema = z.strictObject({
     .regex(/^[ !#-[\]-~]{1,100}$/, 'expected up to 100 ASCII characters without quotes and backslashes')
     .default('api')
     .describe('The realm in `WWW-Authenticate` of a 401'),
-  protected_resource: z
-    .strictObject({
+  protected_resource: orNull(
+    z.strictObject({
       resource: resourceUrl.describe('The URL of the API, as clients write it'),
       scopes: z.array(text).default([]).describe('Scopes that clients should ask for'),
-    })
-    .nullable()
-    .default(null)
+    }),
+  )
     .describe('OAuth metadata (RFC 9728) for MCP clients, with the issuers of `jwt_issuers`')
     .meta({ example: '{ resource: "https://api.example/mcp" }' }),
-  hosts: z
-    .array(hostName)
-    .min(1)
-    .nullable()
-    .default(null)
+  hosts: orNull(z.array(hostName).min(1))
     .describe('Hosts that serve the built-in endpoints and the page; null: every host')
     .meta({ example: '[login.example.com]' }),
   account_endpoints: flag
@@ -61,11 +53,9 @@ export const interfaceSchema = z.strictObject({
     .strictObject({
       enabled: flag.default(true).describe('Whether to serve the page'),
       path: text.regex(PAGE_PATH, UI_PATH_FAULT).default('/_latchkey/').describe('The path of the page'),
-      host: text
-        .regex(HOST, 'expected a host name, with a port where it is not 80 or 443: login.example.com')
-        .nullable()
-        .default(null)
-        .describe('A separate host for the page, which serves no upstream'),
+      host: orNull(
+        text.regex(HOST, 'expected a host name, with a port where it is not 80 or 443: login.example.com'),
+      ).describe('A separate host for the page, which serves no upstream'),
     })
     .prefault({})
     .describe('The web page where users see, create and revoke tokens')

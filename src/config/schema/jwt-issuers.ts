@@ -1,21 +1,12 @@
 import { z } from 'zod';
 import { MAX_NAME } from '../../domain/limits.js';
-import { caSetting, claimName, durationBetween, fieldName, filePath, id, text } from './units.js';
-import { discoveryUrlSetting, issuerUrl, keySetUrl } from './urls.js';
+import { caSetting, claimName, durationBetween, fieldName, filePath, id, orNull, text } from './units.js';
+import { discoveryUrlSetting, plainUrl, keySetUrl } from './urls.js';
 
 /** Signature algorithms with a private key (RFC 7518 3.1, RFC 8037 3.1): verifiers cannot sign. */
 const ALGORITHMS = [
-  'RS256',
-  'RS384',
-  'RS512',
-  'PS256',
-  'PS384',
-  'PS512',
-  'ES256',
-  'ES384',
-  'ES512',
-  'EdDSA',
-] as const;
+  'RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512', 'ES256', 'ES384', 'ES512', 'EdDSA',
+] as const; // prettier-ignore
 
 const EXPECTED = `expected one of ${ALGORITHMS.join(', ')}; "none" and shared secrets (HS256) are not accepted`;
 
@@ -41,14 +32,13 @@ const subjectSchema = z.strictObject({
     .describe('The services that such a JWT is limited to; all if not set'),
 }); // prettier-ignore
 
-/** Issuers of JWTs other than Latchkey. */
 export const jwtIssuersSchema = z.array(
   z.strictObject({
     name: text
       .max(MAX_NAME, `expected at most ${MAX_NAME} characters`)
       .regex(/^[a-z0-9][a-z0-9-]{0,31}$/, 'expected a name of up to 32 lower-case letters, digits and "-"')
       .describe('The name in metrics, in the audit log and in user ids: `NAME/SUBJECT`'),
-    issuer: issuerUrl.describe('The exact value of the claim `iss`'),
+    issuer: plainUrl.describe('The exact value of the claim `iss`'),
     discovery: discoveryUrlSetting,
     tls: caSetting,
     audience: z
@@ -61,21 +51,17 @@ export const jwtIssuersSchema = z.array(
     header: fieldName
       .default('Authorization')
       .describe('The header with the JWT, after `Bearer` in Authorization; no upstream receives it'),
-    cookie: text
-      .regex(/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/, 'expected the name of a cookie')
-      .nullable()
-      .default(null)
+    cookie: orNull(text
+      .regex(/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/, 'expected the name of a cookie'))
       .describe('The cookie with the JWT, instead of a header; no upstream receives it'),
-    jwks: z
+    jwks: orNull(z
       .union(
         [
           z.strictObject({ url: keySetUrl.describe('The URL at which the issuer publishes its keys') }),
           z.strictObject({ file: filePath.describe('A file with the keys') }),
         ],
         'expected { url: URL } or { file: FILE }',
-      )
-      .nullable()
-      .default(null)
+      ))
       .describe("The issuer's public keys (JWKS), if OpenID Connect Discovery does not find them"),
     algorithms: z
       .array(z.enum(ALGORITHMS, EXPECTED))

@@ -22,7 +22,6 @@ export const limitsSchema = z.strictObject({
   drain_timeout: timeLimit.prefault('30s').describe('How long requests in flight may take during a shutdown'),
 });
 
-/** Forwarding of allowed requests. */
 export const proxySchema = z.strictObject({
   stream_recheck: timeLimit
     .prefault('30s')

@@ -1,6 +1,7 @@
 import { isIP } from 'node:net';
 import { z } from 'zod';
 import { filePath, text, integer } from './units.js';
+import { browserOrigin } from './urls.js';
 
 /** Hosts that stand for every address of the machine. */
 export const EVERY_ADDRESS: ReadonlySet<string> = new Set(['0.0.0.0', '::']);
@@ -41,6 +42,8 @@ function isAddressRange(value: string): boolean {
   return bits === undefined || (/^\d{1,3}$/.test(bits) && Number(bits) <= (family === 4 ? 32 : 128));
 }
 
+const PLAIN_PATH = /^(?:\/(?!\.{1,2}(?:\/|$))[A-Za-z0-9._~-]+)+$/;
+
 export const listenSchema = z.strictObject({
   host: host.default('0.0.0.0').meta({ restart: true }),
   port: port.default(8080).meta({ restart: true }),
@@ -59,6 +62,16 @@ export const listenSchema = z.strictObject({
     .default([])
     .describe('Addresses and ranges of proxies whose X-Forwarded-* fields are trusted')
     .meta({ example: '[10.0.0.0/8]' }),
+  public_origins: z
+    .array(browserOrigin)
+    .default([])
+    .describe("Origins that count as this server's own, beside Host and login.public_url")
+    .meta({ example: '[https://api.example:8443]' }),
+  ready_path: text
+    .regex(PLAIN_PATH, 'expected a path like /healthz, of letters, digits, ".", "_", "~" and "-"')
+    .nullable()
+    .default(null)
+    .describe('A path with the status 200 if requests are served, else 503, for everybody; null: none'),
 });
 
 export const adminSchema = z.strictObject({

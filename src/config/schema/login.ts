@@ -7,75 +7,51 @@ import {
   flag,
   id,
   integer,
+  orNull,
   positiveDuration,
   text,
 } from './units.js';
-import { discoveryUrlSetting, issuerUrl, publicOrigin } from './urls.js';
+import { discoveryUrlSetting, plainUrl, publicOrigin } from './urls.js';
 
 const rolesFields = z.strictObject({
   claim: claimName.describe(
     'The claim with the groups or roles of a user; a JSON pointer names a nested claim',
   ),
-  separator: text
-    .nullable()
-    .default(null)
-    .describe('What separates several values in one text; null: it is one value'),
+  separator: orNull(text).describe('What separates several values in one text; null: it is one value'),
   map: z
     .record(text, text)
     .default({})
     .describe('The role for each value of the claim; the first entry that matches counts'),
-  default: text
-    .nullable()
-    .default(null)
-    .describe('The role of a user without a matching value; null refuses the login'),
+  default: orNull(text).describe('The role of a user without a matching value; null refuses the login'),
 });
 
-/**
- * With the values of `map` in the order of the file: a JavaScript object puts whole numbers first,
- * and reading the file restores their places.
- */
+/** With the values of `map` in the order of the file: JavaScript objects put numbers first. */
 const rolesSchema = rolesFields.transform((roles) => ({ ...roles, order: Object.keys(roles.map) }));
 
 /** Parameters of an authorization request that are set for each login, or that would change its flow. */
 const OWN_PARAMETERS: ReadonlySet<string> = new Set([
-  'client_id',
-  'response_type',
-  'response_mode',
-  'redirect_uri',
-  'scope',
-  'state',
-  'nonce',
-  'code_challenge',
-  'code_challenge_method',
-  'max_age',
-  'request',
-  'request_uri',
-]);
+  'client_id', 'response_type', 'response_mode', 'redirect_uri', 'scope', 'state', 'nonce',
+  'code_challenge', 'code_challenge_method', 'max_age', 'request', 'request_uri',
+]); // prettier-ignore
 
-/** An OpenID Connect provider. */
 const providerSchema = z.strictObject({
   name: text
     .regex(/^[a-z0-9][a-z0-9-]{0,31}$/, 'expected a name of up to 32 lower-case letters, digits and "-"')
     .describe('The name in paths such as /_latchkey/oidc/NAME/callback, in metrics and in the audit log'),
   title: text.max(80, 'expected at most 80 characters').describe('The text of the button on the web page'),
-  issuer: issuerUrl.describe('The exact issuer of the provider, as in the claim `iss`'),
+  issuer: plainUrl.describe('The exact issuer of the provider, as in the claim `iss`'),
   discovery: discoveryUrlSetting,
   tls: caSetting,
   client_id: text.describe('The id of the client that is registered at the provider'),
-  client_secret: text
-    .meta({ secret: true })
-    .nullable()
-    .default(null)
-    .describe('The secret of that client; null: a public client'),
-  client_auth: z
-    .enum(['basic', 'post', 'private_key_jwt'], 'expected basic, post or private_key_jwt')
-    .nullable()
-    .default(null)
-    .describe('How the client authenticates; null: basic, or post without that'),
-  client_key: filePath
-    .nullable()
-    .default(null)
-    .describe('File with the private key for private_key_jwt (PEM), and for Entra ID its certificate'),
+  client_secret: orNull(text.meta({ secret: true })).describe(
+    'The secret of that client; null: a public client',
+  ),
+  client_auth: orNull(
+    z.enum(['basic', 'post', 'private_key_jwt'], 'expected basic, post or private_key_jwt'),
+  ).describe('How the client authenticates; null: basic, or post without that'),
+  client_key: orNull(filePath).describe(
+    'File with the private key for private_key_jwt (PEM), and for Entra ID its certificate',
+  ),
   authorization: z
     .record(text, anyText)
     .refine(
@@ -103,7 +79,6 @@ const providerSchema = z.strictObject({
     .meta({ example: '{ claim: groups, map: { developers: engineer } }' }),
 });
 
-/** Logins: password guessing, and OpenID Connect providers. */
 export const loginSchema = z.strictObject({
   max_failures: integer(1, 100)
     .default(5)
@@ -118,8 +93,7 @@ export const loginSchema = z.strictObject({
     .default([])
     .describe('OpenID Connect providers at which people log in; none unless set. They need the web page')
     .meta({ example: '[{ name: sso, title: Company login, issuer: https://idp.example, ... }]' }),
-  public_url: publicOrigin
-    .nullable()
-    .default(null)
-    .describe('The origin at which browsers reach Latchkey; required with oidc'),
+  public_url: orNull(publicOrigin).describe(
+    'The origin at which browsers reach Latchkey; required with oidc',
+  ),
 });

@@ -10,7 +10,6 @@ const share = z
   .min(0, 'expected a number from 0 to 1')
   .max(1, 'expected a number from 0 to 1');
 
-/** The log on standard output. */
 export const logSchema = z.strictObject({
   level: z
     .enum(['debug', 'info', 'warn', 'error'], 'expected debug, info, warn or error')

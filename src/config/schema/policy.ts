@@ -1,7 +1,44 @@
 import { z } from 'zod';
 import { ROLES, SCOPES, SERVICE_LIMITED } from './defaults.js';
-import { corsSchema } from './cors.js';
-import { forwardedMethod, routeHost, size, text, timeLimit } from './units.js';
+import {
+  duration,
+  fieldName,
+  flag,
+  forwardedMethod,
+  orNull,
+  routeHost,
+  size,
+  text,
+  timeLimit,
+} from './units.js';
+
+/** A header name. Browsers read `*` as all headers, or as a header named `*`. */
+const header = fieldName.refine((name) => name !== '*', 'expected a header name; list each header');
+
+export const corsSchema = z.strictObject({
+  origins: z
+    .union(
+      [z.literal('*'), z.array(text).min(1)],
+      'expected a list of origins like [https://app.example, "null"], or "*" for every origin',
+    )
+    .describe('Origins as browsers send them; "*" allows every origin, without credentials')
+    .meta({ example: '[https://app.example]' }),
+  methods: orNull(z.array(forwardedMethod).min(1)).describe(
+    'Methods that pages may use; null: the methods of the route',
+  ),
+  headers: z
+    .array(header)
+    .default([])
+    .describe('Request headers that pages may set, such as Service-Key')
+    .meta({ example: '[Content-Type, Service-Key]' }),
+  expose: z
+    .array(header)
+    .default([])
+    .describe('Response headers that pages may read')
+    .meta({ example: '[X-Request-Id]' }),
+  credentials: flag.default(false).describe('Whether pages may send cookies and read the responses'),
+  max_age: duration.prefault('10m').describe('How long browsers cache the response to a preflight'),
+});
 
 /** Maximum length in characters: a sentence or two below a check box. */
 const MAX_DESCRIPTION = 300;
@@ -45,7 +82,6 @@ const bodyOnRead = z
   .default('refuse')
   .describe('Whether GET and HEAD may have a body; refuse: 400');
 
-/** What browsers without a session receive. */
 export const ON_UNAUTHENTICATED = z.union(
   [
     z.enum(['json', 'login']),
@@ -139,10 +175,9 @@ export const policySchema = z.strictObject({
 
 export const defaultRouteSchema = z.strictObject({
   action: action.default('api').describe('The action of such a request'),
-  upstream: text
-    .nullable()
-    .default(null)
-    .describe('The upstream of such a request; required with several upstreams, unless auth is deny'),
+  upstream: orNull(text).describe(
+    'The upstream of such a request; required with several upstreams, unless auth is deny',
+  ),
   auth: auth
     .optional()
     .describe('required (if not set): a credential; none: everybody, without identity; deny: 404'),
@@ -150,3 +185,14 @@ export const defaultRouteSchema = z.strictObject({
   on_unauthenticated: onUnauthenticated,
   cors,
 });
+
+export const shadowSchema = z
+  .strictObject({
+    policy: policySchema.optional().describe('What roles and scopes may do'),
+    routes: z.array(routeSchema).optional().describe('The action of each request, by path and method'),
+    default_route: defaultRouteSchema.optional().describe('What happens to requests that match no route'),
+  })
+  .refine(
+    (sections) => Object.keys(sections).length > 0,
+    'expected policy, routes or default_route; the file has none of them',
+  );

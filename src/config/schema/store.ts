@@ -59,6 +59,12 @@ const redis = z
       .strictObject({
         master: text.describe('The name of the master'),
         nodes: z.array(address).min(1).describe('Addresses of all sentinels'),
+        username: text.nullable().default(null).describe('The ACL user on the sentinels'),
+        password: text
+          .meta({ secret: true })
+          .nullable()
+          .default(null)
+          .describe('The password of the sentinels (requirepass, or of that user)'),
       })
       .nullable()
       .default(null)

@@ -2,32 +2,25 @@ import { z } from 'zod';
 import { parseRange } from '../../util/addresses.js';
 import { MAX_ADDRESSES } from '../../domain/limits.js';
 import { parseRate, RATE_FORM } from '../../domain/rate.js';
-import { duration, text } from './units.js';
+import { duration, orNull, text } from './units.js';
 
 export const rate = text.refine((value) => parseRate(value) !== undefined, `expected a rate ${RATE_FORM}`);
 
-/** A client address, or a range of them. */
 const address = text.refine(
   (value) => parseRange(value) !== undefined,
   'expected an address or a range like 10.0.0.0/8, without bits set after the prefix',
 );
 
-/** Client addresses that a token is accepted from. */
 export const addresses = z
   .array(address)
   .min(1, 'expected an address or a range; without the list any is accepted')
   .max(MAX_ADDRESSES, `expected at most ${MAX_ADDRESSES} addresses and ranges`);
 
-/** Limits of a token that has none of its own. */
 export const tokenLimitsSchema = z.strictObject({
-  rate: rate
-    .nullable()
-    .default(null)
+  rate: orNull(rate)
     .describe('Requests that a token may make per period, like 600/1m; null: no limit')
     .meta({ example: '600/1m' }),
-  addresses: addresses
-    .nullable()
-    .default(null)
+  addresses: orNull(addresses)
     .describe('Client addresses and ranges from which tokens are accepted; null: any')
     .meta({ example: '[10.0.0.0/8]' }),
 });

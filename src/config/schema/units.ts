@@ -28,16 +28,16 @@ function toMilliseconds(text: string): number {
   return Number(amount) * UNITS[unit as keyof typeof UNITS];
 }
 
-/** A duration like `250ms`, `30s`, `15m`, `12h` or `7d`, as a number of milliseconds. */
 export const duration = durationText.transform(toMilliseconds);
 
-export const positiveDuration = durationText
-  .refine((text) => !/^0+[a-z]/.test(text), 'expected a duration longer than 0')
-  .transform(toMilliseconds);
+const positiveText = durationText.refine(
+  (text) => !/^0+[a-z]/.test(text),
+  'expected a duration longer than 0',
+);
 
-/** A duration for a timer. */
-export const timeLimit = durationText
-  .refine((text) => !/^0+[a-z]/.test(text), 'expected a duration longer than 0')
+export const positiveDuration = positiveText.transform(toMilliseconds);
+
+export const timeLimit = positiveText
   .refine((text) => !(toMilliseconds(text) > MAX_TIMER_MS), 'expected a duration of 24d or less')
   .transform(toMilliseconds);
 
@@ -48,17 +48,14 @@ export function durationBetween(min: number, max: number, expected: string) {
     .transform(toMilliseconds);
 }
 
-/** A method that is forwarded. */
 export const forwardedMethod = z.enum(METHODS, 'expected a registered method like GET, or PURGE');
 
 const HOST_NAME = /^(?:[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*|\[[0-9A-Fa-f:.]+\])$/;
 
-/** A host as requests name it, without a port. */
 export const hostName = z
   .string('expected a host name')
   .regex(HOST_NAME, 'expected a host name without a port, like git.example.com');
 
-/** The host of a route. */
 export const routeHost = z
   .string('expected a host name')
   .refine(
@@ -89,7 +86,6 @@ export function integer(min: number, max: number) {
   return z.int(message).min(min, message).max(max, message);
 }
 
-/** Ids of customers, users and services. */
 export const id = z.string('expected an id').regex(ID, 'expected an id: 1 to 64 letters, digits, "_" or "-"');
 
 /** A header field name (RFC 9110 5.1). */
@@ -97,7 +93,6 @@ export const fieldName = z
   .string('expected a header name')
   .regex(/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/, 'expected a header name: letters, digits and "-"');
 
-/** Any text, even an empty one. */
 export const anyText = z.string('expected text').refine(isStorable, 'expected well-formed Unicode');
 
 export const text = anyText.min(1, 'expected text');
@@ -108,16 +103,36 @@ export const claimName = text.refine(
   'expected a JSON pointer: write "~" in a name as ~0, and "/" as ~1',
 );
 
+/** A setting that is null unless it is set. */
+export function orNull<T extends z.ZodType>(type: T): z.ZodPrefault<z.ZodNullable<T>> {
+  return type.nullable().prefault(null as z.input<z.ZodNullable<T>> & null);
+}
+
 export const filePath = text.meta({ path: true });
 export const writtenPath = filePath.meta({ written: true });
 
-/** TLS settings for connections to a provider or an issuer. */
-export const caSetting = z
-  .strictObject({
+export const caSetting = orNull(
+  z.strictObject({
     ca: filePath.describe('File with the authorities to trust instead of the public ones (PEM)'),
-  })
-  .nullable()
-  .default(null)
-  .describe('TLS settings for connections to it; the certificate is always verified');
+  }),
+).describe('TLS settings for connections to it; the certificate is always verified');
 
 export const flag = z.boolean('expected true or false');
+
+/** Facts about a key besides its type, default and meaning: `.meta({ restart: true })`. */
+export interface Facts {
+  /** A change takes effect only after a restart; `presence`: only adding or removing the key needs one. */
+  readonly restart?: true | 'presence';
+  /** Never shown, and expanded in a directory file; `path`: a URL whose path and query are never shown. */
+  readonly secret?: true | 'path';
+  /** A path, relative to the folder of its file; `except` is a word that is not a path. */
+  readonly path?: true | { readonly except: string };
+  /** Latchkey writes to this path; it reads the others. */
+  readonly written?: true;
+  /** An example of the value, shown when a value of another kind is found. */
+  readonly example?: string;
+}
+
+declare module 'zod' {
+  interface GlobalMeta extends Facts {}
+}

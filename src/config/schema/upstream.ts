@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { isHost } from '../../util/addresses.js';
-import { filePath, text, timeLimit, integer, size } from './units.js';
+import { filePath, integer, orNull, size, text, timeLimit } from './units.js';
 import { upstreamUrl } from './urls.js';
 
 const healthCheck = z.strictObject({
@@ -13,13 +13,11 @@ const healthCheck = z.strictObject({
 });
 
 const tls = z.strictObject({
-  ca: filePath.nullable().default(null).describe('File with the authorities to trust instead of the public ones (PEM)'),
-  cert: filePath.nullable().default(null).describe('File with a client certificate and its chain (PEM)'),
-  key: filePath.nullable().default(null).describe('File with the private key of that certificate (PEM)'),
-  server_name: text
-    .regex(/^(?=.*[A-Za-z])[A-Za-z0-9._-]+$/, 'expected a host name')
-    .nullable()
-    .default(null)
+  ca: orNull(filePath).describe('File with the authorities to trust instead of the public ones (PEM)'),
+  cert: orNull(filePath).describe('File with a client certificate and its chain (PEM)'),
+  key: orNull(filePath).describe('File with the private key of that certificate (PEM)'),
+  server_name: orNull(text
+    .regex(/^(?=.*[A-Za-z])[A-Za-z0-9._-]+$/, 'expected a host name'))
     .describe('The name in the certificate, if it is not the host'),
 }); // prettier-ignore
 
@@ -50,11 +48,11 @@ export const upstreamSchema = z
       .describe('Concurrent requests and WebSockets to all addresses, in each process'),
     max_waiting: integer(0, 1_000_000).default(1_024).describe('Requests that may wait for a free connection'),
     wait_timeout: timeLimit.prefault('10s').describe('Longest wait for a free connection'),
-    health_check: healthCheck.nullable().default(null).describe('Active health checks of each address')
+    health_check: orNull(healthCheck).describe('Active health checks of each address')
       .meta({ example: '{ path: /healthz }' }),
     host: hostField.default('preserve')
       .describe("The Host to send: preserve (the client's), upstream (the URL's), or a host name"),
-    tls: tls.nullable().default(null).describe('TLS settings for https; the certificate is always verified'),
+    tls: orNull(tls).describe('TLS settings for https; the certificate is always verified'),
   })
   .refine(({ url, urls }) => url !== undefined || urls !== undefined, 'set url, or urls for several addresses')
   .refine(({ url, urls }) => url === undefined || urls === undefined, 'set either url or urls, not both')

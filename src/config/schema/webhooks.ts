@@ -12,7 +12,6 @@ const secret = text
   )
   .meta({ secret: true });
 
-/** Endpoints that are notified of events about tokens and logins. */
 export const webhooksSchema = z
   .array(
     z.strictObject({

@@ -40,7 +40,6 @@ function openFinding({ path, kind, verdict, baseline }: Subject, severity: Findi
   return findingOf('warning', summary, evidence);
 }
 
-/** Whether the API responds to clients that bypass Latchkey. */
 export const upstream: Check = {
   name: 'upstream',
   title: 'Direct access to the API',
@@ -88,7 +87,6 @@ function isGuarded(answer: ProbeResponse): boolean {
   return answer.status === 0 || (isOfLatchkey(answer) && verdictOf(answer) === 'refused');
 }
 
-/** Whether OPTIONS reaches the API without a credential. A proxy may answer it itself. */
 export const options: Check = {
   name: 'options',
   title: 'OPTIONS without a credential',

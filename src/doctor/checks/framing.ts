@@ -3,8 +3,7 @@ import { beginHttp2, bytesOf, type Field, isHttp2, open, type Probe } from '../c
 import { describeAnswer, findingOf, probeOf, verdictOf } from '../compare.js';
 
 /**
- * Messages whose end two servers may see in different places. Here both places coincide, so that no
- * bytes are left over.
+ * Two servers may see their ends in different places, which coincide here: no bytes are left over.
  */
 const AMBIGUOUS: readonly (readonly [string, Partial<Probe>])[] = [
   ['Transfer-Encoding with a space before the colon', { fields: [['Content-Length', '5']], lines: ['Transfer-Encoding : chunked'], body: '0\r\n\r\n' }],
@@ -15,15 +14,14 @@ const AMBIGUOUS: readonly (readonly [string, Partial<Probe>])[] = [
 ]; // prettier-ignore
 
 /**
- * Transfer-Encoding overrides Content-Length, and the connection must be closed (RFC 9112 6.3). A
- * server that keeps it open may still forward Transfer-Encoding alone.
+ * The connection must be closed (RFC 9112 6.3). A server that keeps it open may still forward
+ * Transfer-Encoding alone.
  */
 const BOTH: Partial<Probe> = { fields: [['Content-Length', '5'], ['Transfer-Encoding', 'chunked']], body: '0\r\n\r\n' }; // prettier-ignore
 
 const ONLY_WEBSOCKET =
   'Pass only an exact "Upgrade: websocket" on to the API, as the configurations in examples/ do (nginx: a map of $http_upgrade, not $http_upgrade itself).';
 
-/** Whether ambiguous requests are refused, and no client gets a connection that nothing checks. */
 export const framing: Check = {
   name: 'framing',
   title: 'Ambiguous requests',
@@ -44,7 +42,6 @@ export const framing: Check = {
   },
 }; // prettier-ignore
 
-/** Returns evidence if the message is not refused as malformed and the connection stays open. */
 async function accepted(deployment: Deployment, label: string, probe: Partial<Probe>): Promise<string[]> {
   const fields = [['Connection', 'keep-alive'] as const, ...(probe.fields ?? [])];
   const answer = await deployment.send({ target: deployment.unknownPath, ...probe, fields });
@@ -77,7 +74,6 @@ const UPGRADES: readonly (readonly [connection: string, upgrade: string])[] = [
   ['Upgrade, HTTP2-Settings', 'websocket, h2c'],
 ];
 
-/** Returns upgrades to HTTP/2 that create a tunnel in which nothing is checked. */
 async function tunnels(deployment: Deployment): Promise<string[]> {
   const anonymous = [deployment.unknownPath, '/'].map((target) => ({ target, credential: [] as readonly Field[] }));
   const subjects = deployment.subjects.map(({ path, view }) => ({ target: path, credential: view.fields }));
@@ -95,8 +91,8 @@ async function tunnels(deployment: Deployment): Promise<string[]> {
 } // prettier-ignore
 
 /**
- * Whether the deployment upgrades a request that it refuses, and refuses it over HTTP/2 in the same
- * words. Then it speaks HTTP/2 itself and checks its requests, like h2o or Apache with h2c.
+ * Whether a request that is upgraded is refused over HTTP/2 in the same words: then the deployment
+ * checks the requests there, like h2o or Apache with h2c.
  */
 async function isChecked(deployment: Deployment): Promise<boolean> {
   const { to, options, unknownPath: target } = deployment;

@@ -1,6 +1,6 @@
 import { counted } from '../../util/text.js';
 import type { Check, Deployment, Finding, Subject } from '../check.js';
-import { type Field, type Probe, valuesOf } from '../client.js';
+import type { Field, Probe } from '../client.js';
 import {
   type Alteration,
   changesAnswer,
@@ -14,7 +14,6 @@ import {
   verdictOf,
 } from '../compare.js';
 
-/** The headers by which Latchkey identifies the user to an upstream. */
 export const IDENTITY_HEADERS: readonly string[] = [
   'X-Auth-User-Id', 'X-Auth-Customer-Id', 'X-Auth-Login', 'X-Auth-Role', 'X-Auth-Scope', 'X-Auth-Services', 'X-Auth-Credential',
   'X-Auth-Token-Id', 'X-Auth-Assertion',
@@ -26,7 +25,6 @@ const OTHER_IDENTITIES: readonly string[] = [
   'X-Remote-User', 'X-WEBAUTH-USER', 'X-User', 'X-User-Id', 'X-Authenticated-User', 'X-Client-Cert', 'X-Ssl-Client-Verify',
 ]; // prettier-ignore
 
-/** A way to send forged fields. */
 type Spelling = readonly [label: string, probe: (forged: readonly Field[]) => Partial<Probe>];
 
 function renamed(label: string, rename: (name: string) => string): Spelling {
@@ -78,7 +76,6 @@ function meaningful(name: string): string {
   return /login|email/i.test(name) ? 'superuser@example.com' : 'superuser';
 }
 
-/** Whether identity headers of a client reach the API, in any spelling. */
 export const identityHeaders: Check = {
   name: 'identity-headers',
   title: 'Forged identity headers',
@@ -94,7 +91,7 @@ export const identityHeaders: Check = {
     ]);
     const allowed = letIn(deployment);
     const survivors = await Promise.all(allowed.map(async (subject) => survivorsOf(deployment, subject, own)));
-    const findings = [...findingsOf(refused, 'A forged identity header'), ...survivors.flat(), ...leaks(deployment, own)];
+    const findings = [...findingsOf(refused, 'A forged identity header'), ...survivors.flat()];
     const kept = `${refused.tried} refused requests stayed refused`;
     if (allowed.length > 0)
       return { findings, seen: `${kept}, and ${counted(allowed.length, 'allowed path')} showed no forged value` };
@@ -103,27 +100,6 @@ export const identityHeaders: Check = {
   },
 }; // prettier-ignore
 
-/** Reports a token that reaches the API, and identity headers that reach clients. */
-function leaks({ answers, options: { key }, subjects }: Deployment, names: readonly string[]): Finding[] {
-  const shows = subjects.filter(({ baseline }) => key !== undefined && echoedIn(baseline, [['', key]]).length > 0);
-  const given = names.filter((name) => answers.some((answer) => valuesOf(answer, name.toLowerCase()).length > 0));
-  return [
-    ...findingOf(
-      'warning',
-      'The token reaches the API',
-      shows.map(({ path }) => `the response of ${path} shows it`),
-      "Remove the credential from requests to the API (nginx: proxy_set_header Service-Key ''; and the Cookie and Authorization of the response to the check).",
-    ),
-    ...findingOf(
-      given.includes('X-Auth-Assertion') ? 'serious' : 'warning',
-      'Clients receive identity headers in responses',
-      given,
-      'Send identity headers to the API only: forward no response of the decision port, and set none with add_header (nginx) or header_down (Caddy).',
-    ),
-  ];
-} // prettier-ignore
-
-/** Reports forged fields that an allowed request's response shows, or that change it. */
 async function survivorsOf(deployment: Deployment, subject: Subject, names: readonly string[]): Promise<Finding[]> {
   const survives: string[] = [];
   await Promise.all(
@@ -145,7 +121,6 @@ async function survivorsOf(deployment: Deployment, subject: Subject, names: read
   ];
 } // prettier-ignore
 
-/** Returns the names of forged fields whose values are echoed. */
 async function echoed(deployment: Deployment, subject: Subject, names: readonly string[], [label, probe]: Spelling) {
   const forged = names.map((name, i): Field => [name, `${deployment.marker}i${i}i`]);
   const shown = async (some: readonly Field[]) => {
@@ -187,7 +162,6 @@ async function losesIdentity(deployment: Deployment, subject: Subject, names: re
   return subject.verdict === 'passed' && isRefused && verdictOf(await nominating(['X-Ldr-Unknown'])) === 'passed';
 } // prettier-ignore
 
-/** Fields in which some server or framework accepts another method, or another target. */
 const METHODS: readonly string[] = [
   'X-HTTP-Method-Override', 'X-HTTP-Method', 'X-Method-Override', 'X-Original-Method', 'X-Forwarded-Method', 'X-Envoy-Original-Method',
 ]; // prettier-ignore
@@ -198,7 +172,6 @@ const TARGETS: readonly string[] = [
   'Request-URI', 'Path-Info', 'Script-Name',
 ]; // prettier-ignore
 
-/** Query parameters that frameworks read the method from. */
 const PARAMETERS: readonly string[] = [
   '_method',
   '_HttpMethod',
@@ -207,13 +180,11 @@ const PARAMETERS: readonly string[] = [
   'httpMethod',
 ];
 
-/** A method that does not exist. */
 const NO_METHOD = 'LATCHKEYDOCTOR';
 
 /** Both spellings are sent separately: a server may read only one of several fields. */
 const spelled = (names: readonly string[]) => names.flatMap((name) => [name, name.replaceAll('-', '_')]);
 
-/** Whether header fields of a client can override the method or the target. */
 export const overrides: Check = {
   name: 'overrides',
   title: 'Method and target overrides',
@@ -230,7 +201,6 @@ export const overrides: Check = {
   },
 };
 
-/** Returns requests for a refused path that claim another method or an allowed target. */
 function overridesOf({ subjects }: Deployment, { path }: Subject): Alteration[] {
   const open = subjects.find(({ kind, verdict }) => kind === 'public' && verdict === 'passed')?.path ?? '/status';
   const claims: Field[][] = [
@@ -257,7 +227,6 @@ function withQuery(path: string, query: string): string {
   return `${path}${path.includes('?') ? '&' : '?'}${query}`;
 }
 
-/** Reports overrides that change the response to an allowed request, or that it shows. */
 async function obeyedOn(deployment: Deployment, subject: Subject): Promise<Finding[]> {
   const changed: string[] = [];
   const shown: string[] = [];

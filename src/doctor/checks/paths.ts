@@ -13,7 +13,6 @@ const OPEN_PATHS: readonly string[] = [
   '/_latchkey/',
 ];
 
-/** Whether a refused path is refused in every spelling. */
 export const pathReadings: Check = {
   name: 'paths',
   title: 'Alternative readings of a path',
@@ -22,23 +21,30 @@ export const pathReadings: Check = {
   async run(deployment) {
     const { subjects, options } = deployment;
     const isOpen = subjects.some(({ kind, verdict }) => kind === 'unknown' && verdict !== 'refused');
-    const open = [...new Set([...options.publicPaths.filter((path) => path !== '/'), ...OPEN_PATHS])];
+    const known = options.publicPaths.filter((path) => path !== '/');
+    const open = [...new Set([...known, ...OPEN_PATHS])];
     const publicShapes = new Set(subjects.filter(({ kind }) => kind === 'public').map(({ baseline }) => shapeOf(baseline)));
     const sites = await shapesBelow(deployment, open);
     // What every path below an open one gets comes from a separate site, unless it looks like the API.
     const isSite = (answer: ProbeResponse, target: string) =>
       sites.has(shapeWithout(answer, target)) && (!isOfApi(deployment, answer) || showsAsSent(answer, target));
-    const results = await tryOnRefused(deployment, ({ path }) => [
-      ...readingsOf(path, options.url.origin).map((reading) => alteration(reading)),
-      ...open.flatMap((one) => readingsThrough(one, path)).map((reading) => alteration(reading, isSite)),
-      // A target that is normalized before the decision may be the public path itself.
-      ...options.publicPaths.filter((one) => one !== '/').flatMap((one) => readingsBack(path, one)).map((reading) => alteration(reading, (answer) => publicShapes.has(shapeOf(answer)))),
-    ].filter(({ isSame }) => isSame || !isOpen));
+    const results = await tryOnRefused(deployment, ({ path }) => {
+      const { same, similar } = readingsOf(path, options.url.origin);
+      return [
+        ...[...same, ...(isOpen ? [] : similar)].map((target) => alteration(target)),
+        ...open.flatMap((one) => readingsThrough(one, path, isOpen)).map((target) => alteration(target, (answer) => isSite(answer, target))),
+        // A target that is normalized before the decision may be the public path itself.
+        ...known.flatMap((one) => readingsBack(path, one)).map((target) => alteration(target, (answer) => publicShapes.has(shapeOf(answer)))),
+      ];
+    });
     return { findings: findingsOf(results, 'An alternative reading of a path'), seen: `${results.tried} alternative readings of refused paths are refused` };
   },
 }; // prettier-ignore
 
-/** Whether a response looks like one that the API gave before. */
+function alteration(target: string, isElsewhere?: Alteration['isElsewhere']): Alteration {
+  return { label: target, probe: { target }, ...(isElsewhere && { isElsewhere }) };
+}
+
 function isOfApi({ subjects, options }: Deployment, answer: ProbeResponse): boolean {
   const showsAgent = ({ body }: ProbeResponse) => body.includes(`latchkey-doctor/${options.version}`);
   return subjects.some(
@@ -56,19 +62,6 @@ function showsAsSent({ body }: ProbeResponse, target: string): boolean {
   return !RESOLVED.test(target) && body.includes(JSON.stringify(target).slice(1, -1));
 }
 
-/** Where unnamed paths are let in anyway, another resource is no bypass: then only `isSame` counts. */
-function alteration(
-  { label, target, isSame }: Reading,
-  isElsewhere: (answer: ProbeResponse, target: string) => boolean = () => false,
-): Alteration & { readonly isSame: boolean } {
-  return {
-    label: `${target} (${label})`,
-    probe: { target },
-    isSame,
-    isElsewhere: (answer) => isElsewhere(answer, target),
-  };
-}
-
 /** Returns the shapes of responses to unknown paths below open ones, where those are let in. */
 async function shapesBelow(deployment: Deployment, open: readonly string[]): Promise<Set<string>> {
   const shapes = new Set<string>();
@@ -82,32 +75,17 @@ async function shapesBelow(deployment: Deployment, open: readonly string[]): Pro
   return shapes;
 }
 
-/** Returns the shape of a response without the echoed target. */
 function shapeWithout(answer: ProbeResponse, target: string): string {
   return shapeOf({ ...answer, body: answer.body.replaceAll(JSON.stringify(target).slice(1, -1), '#') });
 }
-
-/** Another spelling of a path. */
-interface Reading {
-  readonly label: string;
-  readonly target: string;
-  /**
-   * Whether every reader that normalizes gets the same path; otherwise it may be another resource.
-   */
-  readonly isSame: boolean;
-}
-
-const same = (label: string, target: string): Reading => ({ label, target, isSame: true });
-const similar = (label: string, target: string): Reading => ({ label, target, isSame: false });
 
 const ENDINGS: readonly string[] = ['json', 'xml', 'html', 'css', 'js', 'map', 'png', 'jpg', 'gif', 'svg', 'ico', 'woff2', 'txt', 'pdf']; // prettier-ignore
 /** Endings that most rules for files contain. */
 const FILES: readonly string[] = ['css', 'png'];
 
-/** Percent-encodes one character of a path, `times` times. */
-function encoded(path: string, at: number, times = 1): string {
-  const code = path.charCodeAt(at).toString(16).padStart(2, '0');
-  return `${path.slice(0, at)}%${'25'.repeat(times - 1)}${code}${path.slice(at + 1)}`;
+function encoded(path: string, times = 1): string {
+  const code = path.charCodeAt(1).toString(16).padStart(2, '0');
+  return `/%${'25'.repeat(times - 1)}${code}${path.slice(2)}`;
 }
 
 /** Replaces the first letter by its fullwidth form, which NFKC maps back. */
@@ -121,122 +99,57 @@ function otherCase(text: string): string {
   return text === text.toLowerCase() ? text.toUpperCase() : text.toLowerCase();
 }
 
-/**
- * Returns other spellings of a path, each of which means the same resource to some server.
- *
- * @param origin of the deployment
- */
-function readingsOf(path: string, origin: string): Reading[] {
-  const rest = path.slice(1);
-  const slash = path.lastIndexOf('/');
-  const isDeep = slash > 0;
-  const inner = (by: string) => `${path.slice(0, slash)}${by}${path.slice(slash + 1)}`;
-  return [
-    same('two leading slashes', `/${path}`),
-    same('a dot segment', `/.${path}`),
-    same('an encoded dot segment', `/%2e${path}`),
-    same('a traversal', `/ldr/..${path}`),
-    same('an encoded traversal', `/ldr/%2e%2e${path}`),
-    same('a half-encoded traversal', `/ldr/.%2e${path}`),
-    same('a traversal with an encoded slash', `/ldr/..%2f${rest}`),
-    same('a traversal with encoded slashes', `/ldr%2f..%2f${rest}`),
-    same('a traversal with a parameter', `/ldr/..;${path}`),
-    same('a traversal with a backslash', `/ldr\\..\\${rest}`),
-    same('a traversal with an encoded backslash', `/ldr%5c..%5c${rest}`),
-    same('a doubly encoded traversal', `/ldr/%252e%252e%252f${rest}`),
-    same('a traversal encoded in upper case', `/ldr/%2E%2E${path}`),
-    same('a traversal with %u', `/ldr/%u002e%u002e${path}`),
-    same('a traversal of fullwidth dots', `/ldr/%ef%bc%8e%ef%bc%8e${path}`),
-    same('a triply encoded traversal', `/ldr/%25252e%25252e%25252f${rest}`),
-    same('an overlong traversal', `/ldr/%c0%ae%c0%ae/${rest}`),
-    same('a leading parameter', `/;ldr=1${path}`),
-    same('a leading backslash', `\\${rest}`),
-    same('a leading slash and backslash', `/\\${rest}`),
-    same('a leading encoded slash', `/%2f${rest}`),
-    same('an encoded letter', encoded(path, 1)),
-    same('a doubly encoded letter', encoded(path, 1, 2)),
-    similar('a fullwidth letter', fullwidth(path)),
-    same('the absolute form', `${origin}${path}`),
-    same('the absolute form of another host', `http://latchkey-doctor.invalid${path}`),
-    same('a fragment', `${path}#ldr`),
-    same('a trailing slash', `${path}/`),
-    same('two trailing slashes', `${path}//`),
-    same('a trailing dot segment', `${path}/.`),
-    same('a trailing traversal', `${path}/ldr/..`),
-    same('a trailing parameter like a file', `${path};ldr.css`),
-    same('an encoded question mark', `${path}%3f`),
-    same('a trailing encoded NUL and a file', `${path}%00.css`),
-    ...(isDeep
-      ? [
-          same('an encoded slash', inner('%2f')),
-          same('an encoded slash in upper case', inner('%2F')),
-          same('an overlong slash', inner('%c0%af')),
-          same('a doubly encoded slash', inner('%252f')),
-          same('two slashes', inner('//')),
-          same('a backslash', inner('\\')),
-          same('a parameter', inner(';ldr=1/')),
-          same('an inner dot segment', inner('/./')),
-          same('an inner traversal', inner('/ldr/../')),
-          same('an inner encoded traversal', inner('/ldr/%2e%2e/')),
-          same('a fullwidth slash', inner('%ef%bc%8f')),
-        ]
-      : []),
-    similar('upper case', path.toUpperCase()),
-    similar('the last segment in another case', `${path.slice(0, slash)}${otherCase(path.slice(slash))}`),
-    similar('a trailing /health', `${path}/health`),
-    similar('a trailing /healthz', `${path}/healthz`),
-    similar('a trailing dot', `${path}.`),
-    similar('a trailing encoded space', `${path}%20`),
-    similar('a trailing encoded line end', `${path}%0a`),
-    similar('a trailing name of a public file', `${path}/favicon.ico`),
-    ...ENDINGS.map((end) => similar(`the ending .${end}`, `${path}.${end}`)),
-    ...FILES.flatMap((end) => [
-      same(`a parameter like .${end}`, `${path};ldr.${end}`),
-      same(`a query like .${end}`, `${path}?ldr.${end}`),
-      similar(`an encoded line end and .${end}`, `${path}%0a.${end}`),
-      similar(`an encoded question mark and .${end}`, `${path}%3f.${end}`),
-      similar(`a file .${end}`, `${path}/ldr.${end}`),
-    ]),
-  ].filter(({ target }, i, all) => target !== path && all.findIndex((one) => one.target === target) === i);
+interface Readings {
+  /** Every reader that normalizes gets the path itself. */
+  readonly same: readonly string[];
+  /** Each is the same resource to some server. Where unnamed paths are let in, they prove nothing. */
+  readonly similar: readonly string[];
 }
 
-/**
- * Returns targets that begin with a protected path and lead to a public one. A server that does not
- * normalize serves them by their prefix.
- */
-function readingsBack(path: string, open: string): Reading[] {
-  const up = (step: string) => step.repeat(path.split('/').length - 1);
-  const rest = open.slice(1);
-  return [
-    same(`a traversal to ${open}`, `${path}${up('/..')}${open}`),
-    same(`an encoded traversal to ${open}`, `${path}${up('/%2e%2e')}${open}`),
-    same(`a traversal with encoded slashes to ${open}`, `${path}${up('%2f..')}%2f${rest}`),
-    same(`an encoded question mark and a traversal to ${open}`, `${path}%3f/..${up('/..')}${open}`),
-    same(`an encoded # and a traversal to ${open}`, `${path}%23/..${up('/..')}${open}`),
-    same(`a parameter and a traversal to ${open}`, `${path};${up('/..')}${open}`),
-    same(`a query and a traversal to ${open}`, `${path}?/..${up('/..')}${open}`),
+function readingsOf(path: string, origin: string): Readings {
+  const slash = path.lastIndexOf('/');
+  const [parent, last] = [path.slice(0, slash), path.slice(slash + 1)];
+  const inner = slash > 0 ? ['%2f', '%2F', '%c0%af', '%252f', '//', '\\', ';ldr=1/', '/./', '/ldr/../', '/ldr/%2e%2e/', '%ef%bc%8f'] : [];
+  const same = [
+    ...['/', '/.', '/%2e', '/;ldr=1', origin, 'http://latchkey-doctor.invalid'].map((start) => start + path),
+    ...['..', '%2e%2e', '.%2e', '..;', '%2E%2E', '%u002e%u002e', '%ef%bc%8e%ef%bc%8e'].map((dots) => `/ldr/${dots}${path}`),
+    ...['/..%2f', '%2f..%2f', '\\..\\', '%5c..%5c', '/%252e%252e%252f', '/%25252e%25252e%25252f', '/%c0%ae%c0%ae/'].map((dots) => `/ldr${dots}${path.slice(1)}`),
+    ...['\\', '/\\', '/%2f'].map((start) => start + path.slice(1)),
+    encoded(path),
+    encoded(path, 2),
+    ...inner.map((by) => parent + by + last),
+    ...['#ldr', '/', '//', '/.', '/ldr/..', '%3f', '%00.css', ...FILES.flatMap((end) => [`;ldr.${end}`, `?ldr.${end}`])].map((end) => path + end),
   ];
+  const similar = [
+    fullwidth(path),
+    path.toUpperCase(),
+    `${parent}${otherCase(path.slice(slash))}`,
+    ...['/health', '/healthz', '.', '%20', '%0a', '/favicon.ico', ...ENDINGS.map((end) => `.${end}`)].map((end) => path + end),
+    ...FILES.flatMap((end) => [`%0a.${end}`, `%3f.${end}`, `/ldr.${end}`]).map((end) => path + end),
+  ];
+  const others = (targets: readonly string[]) => [...new Set(targets)].filter((target) => target !== path);
+  return { same: others(same), similar: others(similar) };
 } // prettier-ignore
 
+/** A server that does not normalize serves these targets by their prefix, the protected path. */
+function readingsBack(path: string, open: string): string[] {
+  const up = (step: string) => step.repeat(path.split('/').length - 1);
+  const direct = ['/..', '/%2e%2e'].map((step) => `${path}${up(step)}${open}`);
+  const behind = ['%3f/..', '%23/..', ';', '?/..'].map((start) => `${path}${start}${up('/..')}${open}`);
+  return [...direct, `${path}${up('%2f..')}%2f${open.slice(1)}`, ...behind];
+}
+
 /** Returns targets that begin with a public path and lead to a protected one. */
-function readingsThrough(open: string, path: string): Reading[] {
+function readingsThrough(open: string, path: string, isOpen: boolean): string[] {
   const base = open.replace(/\/$/, '');
-  const rest = path.slice(1);
   const up = (step: string) => step.repeat(Math.max(base.split('/').length - 1, 1));
   return [
-    same(`${open} and a traversal`, `${base}${up('/..')}${path}`),
-    same(`${open} and an encoded traversal`, `${base}${up('/%2e%2e')}${path}`),
-    same(`${open} and a half-encoded traversal`, `${base}${up('/.%2e')}${path}`),
-    same(`${open} and a traversal with encoded slashes`, `${base}${up('%2f..')}%2f${rest}`),
-    same(`${open} and a traversal with an encoded slash`, `${base}/${up('..%2f')}${rest}`),
-    same(`${open} and a traversal with a parameter`, `${base}${up('/..;')}${path}`),
-    same(`${open} and a parameter with a traversal`, `${base};${up('/..')}${path}`),
-    same(`${open} and a traversal with a backslash`, `${base}${up('\\..')}\\${rest}`),
-    same(`${open} and a traversal with an encoded backslash`, `${base}${up('%5c..')}%5c${rest}`),
-    same(`${open} and a doubly encoded traversal`, `${base}${up('%252f%252e%252e')}%252f${rest}`),
-    same(`${open} without its slash and a traversal`, `${base}..${path}`),
-    same(`${open} as a query`, `${path}?${open}`),
-    same(`${open} as a fragment`, `${path}#${open}`),
-    similar(`${open} after the path`, `${path}${base}`),
+    ...['/..', '/%2e%2e', '/.%2e', '/..;'].map((step) => `${base}${up(step)}${path}`),
+    ...[`${up('%2f..')}%2f`, `/${up('..%2f')}`, `${up('\\..')}\\`, `${up('%5c..')}%5c`, `${up('%252f%252e%252e')}%252f`].map((way) => `${base}${way}${path.slice(1)}`),
+    `${base};${up('/..')}${path}`,
+    `${base}..${path}`,
+    `${path}?${open}`,
+    `${path}#${open}`,
+    ...(isOpen ? [] : [`${path}${base}`]),
   ];
-}
+} // prettier-ignore

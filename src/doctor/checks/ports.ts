@@ -13,26 +13,15 @@ import {
 import { describeAnswer, findingOf, isLocal, onLoopback, verdictOf } from '../compare.js';
 import { IDENTITY_HEADERS } from './identity.js';
 
-/** Default ports of Latchkey. */
 const ADMIN_PORT = 9901;
 const DECISION_PORTS: readonly number[] = [9902, 9903];
 
 const ADMIN_PATHS: readonly string[] = ['/metrics', '/-/config', '/readyz', '/healthz', '/-/reload'];
 /** Prefixes below which proxies publish the admin port by mistake. */
-const ADMIN_PREFIXES: readonly string[] = [
-  '',
-  '/admin',
-  '/latchkey',
-  '/_latchkey',
-  '/internal',
-  '/monitoring',
-  '/ops',
-  '/prometheus',
-];
+const ADMIN_PREFIXES: readonly string[] = ['', '/admin', '/latchkey', '/_latchkey', '/internal', '/monitoring', '/ops', '/prometheus']; // prettier-ignore
 /** The guard against DNS rebinding refuses public names, but any client can send this one. */
 const NEAR_HOST = 'localhost';
 
-/** Returns what a response of the admin port shows; empty for any other response. */
 function adminContent({ status, body }: ProbeResponse): string {
   if (status === 0) return '';
   if (/^latchkey_|^# (?:HELP|TYPE) latchkey_/m.test(body)) return 'metrics';
@@ -42,16 +31,15 @@ function adminContent({ status, body }: ProbeResponse): string {
   return '';
 } // prettier-ignore
 
-/** Whether metrics, configuration and reload are reachable from here. */
 export const adminPort: Check = {
   name: 'admin-port',
   title: 'The admin port',
   remedy: 'Bind admin.host to loopback or a private network, restrict the port to Prometheus and probes (networkPolicy.adminFrom in the chart), and forward none of its paths.',
   async run(deployment) {
     const { admin } = deployment.options;
-    const named = admin === undefined ? [] : await namedAdmin(deployment, admin);
+    const named = admin === undefined ? [] : await openAdmin(deployment, destinationOf(admin), true);
     const usual = guessedPort(deployment.to, ADMIN_PORT);
-    const guessed = isNamed(admin, usual) ? [] : await guessedAdmin(deployment, usual);
+    const guessed = isNamed(admin, usual) ? [] : await openAdmin(deployment, usual, false);
     const forwarded = await forwardedAdmin(deployment);
     const findings = [...named, ...guessed, ...forwarded];
     if (findings.length > 0) return { findings, seen: '' };
@@ -79,26 +67,16 @@ function showsAdmin(answers: readonly ProbeResponse[]): boolean {
   return answers.some((answer) => adminContent(answer) !== '' || verdictOf(answer) === 'passed');
 }
 
-/** Examines the admin port that an operator named: any response there counts. */
-async function namedAdmin(deployment: Deployment, url: URL): Promise<Finding[]> {
-  const to = destinationOf(url);
+/** Examines an admin port: any response counts if the operator named it. */
+async function openAdmin(deployment: Deployment, to: Destination, isNamed: boolean): Promise<Finding[]> {
   const near = await probeAdmin(deployment, to);
-  if (near.every(({ status }) => status === 0)) return [];
+  if (near.every((answer) => (isNamed ? answer.status === 0 : adminContent(answer) === ''))) return [];
   // Behind a proxy it may have a host name of its own.
-  const answers = showsAdmin(near) ? near : await probeAdmin(deployment, to, to.authority);
-  const isOpen = showsAdmin(answers);
-  return [exposed(url.origin, answers, isOpen ? 'serious' : 'warning')];
-}
-
-async function guessedAdmin(deployment: Deployment, to: Destination): Promise<Finding[]> {
-  const answers = await probeAdmin(deployment, to);
-  if (answers.every((answer) => adminContent(answer) === '')) return [];
-  return [exposed(`http://${to.host}:${to.port}`, answers, severityAt(answers))];
-}
-
-function exposed(origin: string, answers: readonly ProbeResponse[], severity: Severity): Finding {
+  const answers = !isNamed || showsAdmin(near) ? near : await probeAdmin(deployment, to, to.authority);
+  const origin = `http${to.isTls ? 's' : ''}://${to.host}:${to.port}`;
   const evidence = answers.map((answer, i) => `GET ${origin}${ADMIN_PATHS[i]}: ${describeAnswer(answer)}`);
-  return { severity, summary: `The admin port responds at ${origin}${onLoopback(answers)}`, evidence };
+  const severity = isNamed ? (showsAdmin(answers) ? 'serious' : 'warning') : severityAt(answers);
+  return [{ severity, summary: `The admin port responds at ${origin}${onLoopback(answers)}`, evidence }];
 }
 
 /** Returns the severity of an open port: on loopback, only this machine can reach it. */
@@ -106,7 +84,6 @@ function severityAt(answers: readonly ProbeResponse[]): Severity {
   return isLocal(answers) ? 'warning' : 'serious';
 }
 
-/** Reports paths that the deployment forwards to the admin port. */
 async function forwardedAdmin(deployment: Deployment): Promise<Finding[]> {
   const targets = ADMIN_PREFIXES.flatMap((prefix) => ADMIN_PATHS.map((path) => `${prefix}${path}`));
   const keyed = deployment.subjects.find(({ view }) => view.fields.length > 0)?.view.fields;
@@ -124,7 +101,6 @@ async function forwardedAdmin(deployment: Deployment): Promise<Finding[]> {
   return findingOf('serious', 'The deployment forwards paths of the admin port', evidence.flat());
 } // prettier-ignore
 
-/** Paths at which proxies request decisions. */
 const PROTOCOL_PATHS: readonly string[] = ['/auth-request', '/forward-auth', '/ext_authz/'];
 
 /** Paths at which proxies commonly place their checks. */
@@ -141,12 +117,10 @@ const CHECK_FIELDS: readonly Field[] = [
   ['X-Forwarded-Uri', '/status'],
 ];
 
-/** Whether a response has a message that only a decision port sends. */
 function isDecision({ body }: ProbeResponse): boolean {
   return /^\{"msg":"(?:The check request is incomplete|This path is not decided here)"/.test(body);
 }
 
-/** Whether clients can request decisions, and so test credentials and learn their permissions. */
 export const decisionPort: Check = {
   name: 'decision-port',
   title: 'The decision port',
@@ -177,10 +151,7 @@ async function openDecision(deployment: Deployment, to: Destination, isNamed: bo
   return findingOf(severity, `A port that speaks HTTP/2, like the decision port for gRPC, responds at ${at}`, isHttp2(received) ? ['it answers the connection preface of HTTP/2 with SETTINGS'] : []);
 } // prettier-ignore
 
-/**
- * Returns evidence of a decision port behind a path: identity headers, its own refusals, or a
- * refusal that the fields of a check turn into an allowed response.
- */
+/** Evidence is an identity header, a refusal of its own, or one that the fields of a check turn. */
 async function decides(deployment: Deployment, target: string): Promise<string[]> {
   const asked = await deployment.send({ target, fields: CHECK_FIELDS });
   const keyed = deployment.subjects.find(({ view }) => view.fields.length > 0)?.view.fields;

@@ -3,7 +3,6 @@ import type { Check, Deployment, Finding } from '../check.js';
 import { destinationOf, isPrivateAddress, valuesOf } from '../client.js';
 import { describeAnswer, findingOf, verdictOf } from '../compare.js';
 
-/** Whether a redirect leads clients to a place where Latchkey checks nothing. */
 export const redirects: Check = {
   name: 'redirects',
   title: 'Redirects past Latchkey',
@@ -39,20 +38,16 @@ async function examine(deployment: Deployment, location: string): Promise<Findin
     : findingOf('warning', 'A redirect names an internal address', evidence);
 }
 
-/** Whether only a private network knows a host. */
 function isInternal(hostname: string): boolean {
   const host = hostname.replace(/^\[|\]$/g, '');
   if (isIP(host) !== 0) return isPrivateAddress(host);
   return !host.includes('.') || /\.(?:svc|local|internal|localhost)$/.test(host);
 }
 
-/** Paths at which cookies are often set, besides those of the operator. */
 const COOKIE_PATHS: readonly string[] = ['/', '/login', '/_latchkey/', '/logout', '/tokens/self'];
 
-/** Names of cookies that may carry a credential. */
 const SESSION = /session|sess|sid|auth|token|jwt|login|remember/i;
 
-/** Whether cookies that carry credentials are protected from scripts, other sites and plain HTTP. */
 export const cookies: Check = {
   name: 'cookies',
   title: 'Cookie flags',
@@ -118,7 +113,6 @@ const WARNING_MS = 10_000;
 /** `Date` has a resolution of one second. */
 const RESOLUTION_MS = 1_000;
 
-/** Whether the deployment's clock agrees with the local one. */
 export const clock: Check = {
   name: 'clock',
   title: 'The clock',

@@ -1,11 +1,5 @@
 import { isIP } from 'node:net';
-import type {
-  ConnectionOptions,
-  DetailedPeerCertificate,
-  PeerCertificate,
-  SecureVersion,
-  TLSSocket,
-} from 'node:tls';
+import type { PeerCertificate, SecureVersion, TLSSocket } from 'node:tls';
 import type { Check, Deployment, Finding, Outcome } from '../check.js';
 import {
   type Destination,
@@ -22,18 +16,8 @@ const DAY_MS = 86_400_000;
 /** Days before the expiry of a certificate at which its renewal is late. */
 const SOON_DAYS = 14;
 
-const MIN_RSA_BITS = 2_048;
-
-const WITHOUT_PROTECTION: Finding = {
-  severity: 'serious',
-  summary: 'TLS without encryption or without authentication is accepted',
-  evidence: ['a handshake with aNULL and eNULL alone succeeded'],
-  remedy: 'Accept only ciphers with both (nginx: no aNULL or eNULL in ssl_ciphers).',
-};
-
 const OLD_VERSIONS: readonly SecureVersion[] = ['TLSv1', 'TLSv1.1'];
 
-/** Faults of a certificate chain, by Node.js error code. */
 const CHAIN_FAULTS: Readonly<Record<string, string>> = {
   DEPTH_ZERO_SELF_SIGNED_CERT: 'The certificate is self-signed',
   SELF_SIGNED_CERT_IN_CHAIN: 'The chain ends with a self-signed certificate that is not trusted',
@@ -41,16 +25,11 @@ const CHAIN_FAULTS: Readonly<Record<string, string>> = {
   UNABLE_TO_GET_ISSUER_CERT: 'The issuer of the certificate is not known',
   UNABLE_TO_GET_ISSUER_CERT_LOCALLY: 'The issuer of the certificate is not known',
   CERT_REVOKED: 'The certificate is revoked',
+  CERT_HAS_EXPIRED: 'A certificate of the chain is not valid now',
+  CERT_NOT_YET_VALID: 'A certificate of the chain is not valid now',
+  ERR_TLS_CERT_ALTNAME_INVALID: 'The certificate is for other names',
 }; // prettier-ignore
 
-/** Faults that are reported elsewhere, with dates or names. */
-const SHOWN_OTHERWISE: ReadonlySet<string> = new Set([
-  'CERT_HAS_EXPIRED',
-  'CERT_NOT_YET_VALID',
-  'ERR_TLS_CERT_ALTNAME_INVALID',
-]);
-
-/** Whether TLS protects credentials: its versions, the certificate, and plain HTTP beside it. */
 export const tls: Check = {
   name: 'tls',
   title: 'TLS',
@@ -82,28 +61,18 @@ async function examine(deployment: Deployment): Promise<Outcome> {
     return `${socket.getProtocol()}, certificate valid until ${socket.getPeerCertificate().valid_to}`;
   });
   for (const version of OLD_VERSIONS)
-    if (await accepts(deployment, { minVersion: version, maxVersion: version, ciphers: 'ALL:@SECLEVEL=0' }))
-      findings.push(oldVersion(version)); // oxlint-disable-line no-await-in-loop -- one connection at a time
-  if (await accepts(deployment, { maxVersion: 'TLSv1.2', ciphers: 'aNULL:eNULL@SECLEVEL=0' }))
-    findings.push(WITHOUT_PROTECTION);
+    if (await accepts(deployment, version)) findings.push(oldVersion(version)); // oxlint-disable-line no-await-in-loop -- one connection at a time
   findings.push(...(await plainFindings(deployment)));
   return { findings, seen };
 }
 
 function certificateFindings(socket: TLSSocket): Finding[] {
-  const certificate = socket.getPeerCertificate(true);
-  const chain = chainOf(certificate);
-  const findings = chain.flatMap((each) => dateFindings(each, each === certificate ? 'The certificate' : 'A certificate of the chain'));
+  const certificate = socket.getPeerCertificate();
+  const findings = dateFindings(certificate);
   const fault = codeOf(socket.authorizationError);
-  const bits = certificate.bits ?? 0;
-  if (certificate.modulus !== undefined && bits < MIN_RSA_BITS)
-    findings.push({ ...certificateFinding(`The key of the certificate has ${bits} bits`, certificate), remedy: 'Create a P-256 key, or an RSA key of 2048 bits or more.' });
-  if (findings.length === 0 && (fault === 'CERT_HAS_EXPIRED' || fault === 'CERT_NOT_YET_VALID'))
-    findings.push(certificateFinding('A certificate of the chain is not valid now', certificate));
-  if (fault !== '' && !SHOWN_OTHERWISE.has(fault))
+  const isSaid = findings.length > 0 && (fault === 'CERT_HAS_EXPIRED' || fault === 'CERT_NOT_YET_VALID');
+  if (fault !== '' && !isSaid)
     findings.push(certificateFinding(CHAIN_FAULTS[fault] ?? `The certificate is not trusted (${fault})`, certificate));
-  if (fault === 'ERR_TLS_CERT_ALTNAME_INVALID')
-    findings.push(certificateFinding('The certificate is for other names', certificate));
   return findings;
 } // prettier-ignore
 
@@ -113,20 +82,14 @@ function codeOf(fault: unknown): string {
   return fault instanceof Error ? ((fault as NodeJS.ErrnoException).code ?? fault.message) : '';
 }
 
-/** Returns a certificate and its issuers, as the server sent them or as they are trusted. */
-function chainOf(certificate: DetailedPeerCertificate): DetailedPeerCertificate[] {
-  const chain: DetailedPeerCertificate[] = [];
-  for (let each: DetailedPeerCertificate | undefined = certificate; each !== undefined && !chain.includes(each); each = each.issuerCertificate) chain.push(each);
-  return chain;
-} // prettier-ignore
-
-function dateFindings(certificate: PeerCertificate, what: string, now = Date.now()): Finding[] {
+function dateFindings(certificate: PeerCertificate, now = Date.now()): Finding[] {
   const days = (Date.parse(certificate.valid_to) - now) / DAY_MS;
   if (Date.parse(certificate.valid_from) > now)
-    return [certificateFinding(`${what} is not valid before ${certificate.valid_from}`, certificate)];
-  if (days < 0) return [certificateFinding(`${what} expired on ${certificate.valid_to}`, certificate)];
+    return [certificateFinding(`The certificate is not valid before ${certificate.valid_from}`, certificate)];
+  if (days < 0)
+    return [certificateFinding(`The certificate expired on ${certificate.valid_to}`, certificate)];
   if (days > SOON_DAYS) return [];
-  const summary = `${what} expires in ${Math.floor(days)} days`;
+  const summary = `The certificate expires in ${Math.floor(days)} days`;
   return [{ ...certificateFinding(summary, certificate), severity: 'warning' }];
 }
 
@@ -139,9 +102,9 @@ function certificateFinding(summary: string, { subject, subjectaltname, issuer }
   };
 }
 
-/** Whether the server accepts an offer, which Node's own defaults would not make. */
-async function accepts(deployment: Deployment, offer: ConnectionOptions): Promise<boolean> {
+async function accepts(deployment: Deployment, version: SecureVersion): Promise<boolean> {
   deployment.countRequest();
+  const offer = { minVersion: version, maxVersion: version, ciphers: 'ALL:@SECLEVEL=0' };
   return withTls(deployment.to, offer, () => true).catch(() => false);
 }
 
@@ -183,14 +146,12 @@ async function askPlain(deployment: Deployment, plain: Destination, isNamed: boo
   return lines.flat();
 } // prettier-ignore
 
-/** Whether a response redirects to TLS, or reports that TLS was expected. */
 function isHarmless(answer: ProbeResponse): boolean {
   const { status } = answer;
   if (status >= 300 && status < 400) return valuesOf(answer, 'location').every((to) => to.startsWith('https:'));
   return status === 400 || status === 497 || status === 426;
 } // prettier-ignore
 
-/** Whether a response is the deployment's own: in Latchkey's form, or like its response. */
 function isDeployment({ subjects }: Deployment, path: string, answer: ProbeResponse): boolean {
   const own = subjects.filter((subject) => subject.path === path && subject.view.fields.length === 0);
   return isOfLatchkey(answer) || own.some(({ baseline }) => shapeOf(baseline) === shapeOf(answer));

@@ -6,15 +6,14 @@ import { ALWAYS, headerRefs, HEADERS } from './headers.js';
 import { type RefusalAnswer, REFUSALS, refusalsOf } from './refusals.js';
 import { type Json, schemaOf, schemaRef, schemasOf } from './schemas.js';
 
-/** The inputs of the document: settings of a configuration, and a version. */
 export interface InterfaceSettings {
   readonly endpoints: EndpointSettings;
-  /** Name of the field that carries a token. */
+  /** Of the field that carries a token. */
   readonly keyName: string;
-  /** Name of the field that carries a one-time password. */
+  /** Of the field that carries a one-time password. */
   readonly otpName: string;
   readonly sessionCookie: string;
-  /** Whether tokens are accepted as `Authorization: Bearer`. */
+  /** As `Authorization: Bearer`. */
   readonly bearer: boolean;
   readonly version: string;
 }
@@ -30,7 +29,6 @@ const ABOUT = `Latchkey's built-in endpoints. Every other path belongs to the up
 - Every GET endpoint also accepts HEAD.
 - Any other method, or path below a built-in one, gets 404.`;
 
-/** Builds the OpenAPI 3.1 document of the interface that a configuration serves. */
 export function interfaceDocument(settings: InterfaceSettings): Json {
   const paths: Record<string, Record<string, Json>> = {};
   const tags: Json[] = [];
@@ -122,7 +120,6 @@ function requestBody(request: RequestBody, settings: EndpointSettings): Json {
   return { required: request.optional !== true, content: { ...content(types, either), ...form } };
 }
 
-/** The request bodies that an endpoint accepts under a configuration. */
 function schemasIn({ schema, afterSudo, afterFreshLogin }: RequestBody, { account, oidc }: EndpointSettings) {
   return [schema, ...(account ? [afterSudo] : []), ...(oidc ? [afterFreshLogin] : [])].filter(
     (each) => each !== undefined,
@@ -130,8 +127,7 @@ function schemasIn({ schema, afterSudo, afterFreshLogin }: RequestBody, { accoun
 }
 
 /**
- * Security requirements, any of which suffices.
- *
+ * Any of which suffices.
  * @param optional whether a credential may count where none is required
  * @param bearer whether tokens are also accepted as `Authorization: Bearer`
  */
@@ -174,10 +170,7 @@ function success({ response, receipt, redirects, headers = [] }: Endpoint): Json
 
 const WRONG_WAIT: Endpoint['codes'] = { 422: ['Unprocessable Entity'] };
 
-/**
- * The refusals by status. Where a status has both codes and a refusal without a code, the body is
- * either.
- */
+/** Where a status has both codes and a refusal without a code, the body is either. */
 function refusals({ method, receipt, codes = receipt && WRONG_WAIT, refusals = [] }: Endpoint, credential: ServedEndpoint['credential']) {
   const found: Record<number, Json> = {};
   for (const name of [...refusalsOf(credential, method), ...refusals])

@@ -1,4 +1,4 @@
-/** Response headers. A required header is present in every response that lists it. */
+/** A required header is in every response that lists it. */
 export const HEADERS = {
   'X-Request-Id': {
     description: 'Identifies the request in the log, in the audit log and to the upstream',
@@ -40,10 +40,8 @@ export const HEADERS = {
 
 export type HeaderName = keyof typeof HEADERS;
 
-/** Headers of every response. */
 export const ALWAYS: readonly HeaderName[] = ['X-Request-Id', 'Cache-Control'];
 
-/** References to headers in the document, by name. */
 export function headerRefs(names: readonly HeaderName[]): Record<string, { $ref: string }> {
   return Object.fromEntries(names.map((name) => [name, { $ref: `#/components/headers/${name}` }]));
 }

@@ -3,7 +3,6 @@ import { problem, unauthenticated } from '../schema/responses.js';
 import type { EndpointRule } from '../../policy/route.js';
 import type { HeaderName } from './headers.js';
 
-/** One kind of refusal, as documented for clients. */
 export interface RefusalAnswer {
   readonly status: number;
   readonly description: string;
@@ -11,7 +10,7 @@ export interface RefusalAnswer {
   readonly headers?: readonly HeaderName[];
 }
 
-/** All refusals of built-in endpoints that have no code. */
+/** Of built-in endpoints, without a code. */
 export const REFUSALS = {
   Malformed: { status: 400, description: 'The request is ambiguous or malformed', schema: problem },
   Unauthenticated: {
@@ -60,9 +59,6 @@ const EVERYWHERE: readonly RefusalName[] = [
   'Unavailable',
 ];
 
-/**
- * Returns the refusals that follow from the credential that an endpoint takes and from its method.
- */
 export function refusalsOf(credential: EndpointRule['credential'], method: string): RefusalName[] {
   const withCredential: RefusalName[] = [...EVERYWHERE, 'Unauthenticated', 'Forbidden'];
   // A token's request rate must not prevent a revocation.

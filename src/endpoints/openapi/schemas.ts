@@ -1,7 +1,6 @@
 import { z } from 'zod';
 import { NAMED } from '../schema/named.js';
 
-/** A JSON object. */
 export type Json = Readonly<Record<string, unknown>>;
 
 const AS_SENT = {
@@ -12,10 +11,7 @@ const AS_SENT = {
   },
 } as const;
 
-/**
- * Returns the named schemas that parts of the document refer to, as JSON Schema 2020-12 (the
- * dialect of OpenAPI 3.1). Objects may get more fields in later versions.
- */
+/** The named schemas that parts of the document refer to, as JSON Schema 2020-12. */
 export function schemasOf(...parts: Json[]): Json {
   const { schemas } = z.toJSONSchema(NAMED, { ...AS_SENT, uri: refTo });
   const text = JSON.stringify(parts);
@@ -23,12 +19,10 @@ export function schemasOf(...parts: Json[]): Json {
   return Object.fromEntries(used.toSorted().map((name) => [name, bare(schemas[name] ?? {})]));
 }
 
-/** Returns the JSON Schema of a schema without a name. */
 export function schemaOf(schema: z.ZodType): Json {
   return bare(z.toJSONSchema(schema, AS_SENT));
 }
 
-/** Returns a reference to a named schema; for an array, the array type of that reference. */
 export function schemaRef(schema: z.ZodType): Json {
   if (schema instanceof z.ZodArray) return { type: 'array', items: schemaRef(schema.element as z.ZodType) };
   const name = NAMED.get(schema)?.id;
@@ -40,7 +34,7 @@ function refTo(name: string): string {
   return `#/components/schemas/${name}`;
 }
 
-/** Removes what the document states once for all schemas. */
+/** What the document states once for all schemas. */
 function bare(schema: z.core.JSONSchema.BaseSchema): Json {
   const { $schema: _schema, $id: _id, ...rest } = schema;
   return rest;

@@ -13,7 +13,6 @@ import type { Refusal } from '../../domain/refusal.js';
 import type { Body, Params } from '../../http/body.js';
 import { NAMED, named } from './named.js';
 
-/** Maximum number of tokens in one bulk revocation. */
 const MAX_BULK = 1_500;
 const REVOKE_TOKENS_FORM = `expected a body like {"data":[{"type":"token","id":"..."}]}, with 1 to ${MAX_BULK} tokens`;
 
@@ -27,13 +26,11 @@ const UNPROCESSABLE = { status: 422, code: 'Unprocessable Entity' } as const;
 const { login, password } = credentials.shape;
 const { scope, expiresAt, services, name } = tokenParameters;
 
-/** Body of POST /login. */
 export const loginRequest = named('LoginRequest', {
   user: login.describe('The login name'),
   password: password.describe('At most 1024 bytes'),
 });
 
-/** Body of POST /tokens. */
 export const createTokenRequest = named('CreateTokenRequest', {
   username: login.describe('The login name of the user whom the token is for'),
   password: password.describe('At most 1024 bytes'),
@@ -51,20 +48,16 @@ export const createTokenRequest = named('CreateTokenRequest', {
   suspended: restrictionParameters.suspended.describe('`true`: the token is refused until it is resumed'),
 }); // prettier-ignore
 
-/**
- * Body of POST /tokens with a credential that recently confirmed the password and so identifies the
- * owner.
- */
+/** With a credential that recently confirmed the password. */
 export const createOwnTokenRequest = createTokenRequest
   .omit({ username: true })
   .register(NAMED, { id: 'CreateOwnTokenRequest' });
 
-/** Body of POST /tokens with a session from a fresh login at an OpenID Connect provider. */
+/** With a session from a fresh login at an OpenID Connect provider. */
 export const createFreshTokenRequest = createTokenRequest
   .omit({ username: true, password: true })
   .register(NAMED, { id: 'CreateFreshTokenRequest' });
 
-/** Body of POST /sudo. */
 export const sudoRequest = named('SudoRequest', {
   username: login.optional().describe("The login name; without it, the password is that of the request's credential"),
   password: password.describe('At most 1024 bytes'),
@@ -77,12 +70,11 @@ export const rotateTokenRequest = named('RotateTokenRequest', {
     .describe('Seconds for which the old token is still accepted; 0 ends it at once'),
 });
 
-/** Body of POST /sudo with a session from a fresh login at an OpenID Connect provider. */
 export const freshSudoRequest = named('FreshSudoRequest', {});
 
 export const updateTokenRequest = restrictionChange.register(NAMED, { id: 'UpdateTokenRequest' });
 
-/** The same as a form, which can set limits but not remove them. */
+/** A form can set limits but not remove them. */
 export const updateTokenForm = named('UpdateTokenForm', {
   suspended: restrictionParameters.suspended,
   rate: restrictionParameters.rate,
@@ -90,7 +82,6 @@ export const updateTokenForm = named('UpdateTokenForm', {
   addresses: restrictionParameters.addresses,
 });
 
-/** Body of DELETE /tokens. */
 export const revokeTokensRequest = named('RevokeTokensRequest', {
   data: z
     .array(
@@ -104,10 +95,10 @@ export const revokeTokensRequest = named('RevokeTokensRequest', {
     .describe('All of them are revoked, or none'),
 });
 
-/** Parameters in which clients send a login name: those of the endpoints, and those they guess. */
+/** Parameters in which clients send a login name. */
 const LOGIN_NAMES = ['user', 'username', 'login', 'email'] as const;
 
-/** Returns a refusal that names the right parameter, if a login name was sent in another one. */
+/** Names the right parameter if a login name was sent in another one. */
 export function wrongLoginName(right: 'user' | 'username', params: Params): Refusal | undefined {
   const sent = LOGIN_NAMES.find((name) => name !== right && params.all(name).length > 0);
   if (sent === undefined) return undefined;
@@ -115,39 +106,38 @@ export function wrongLoginName(right: 'user' | 'username', params: Params): Refu
   return { refusal: 'grant', status: 400, code: 'invalid_request', detail };
 }
 
-/** Reads the body of POST /login. The values are checked together with the password. */
+/** The values are checked together with the password. */
 export function readLogin({ params }: Body): Pick<LoginAttempt, 'login' | 'password'> {
-  const { one } = parametersOf<typeof loginRequest>(params);
-  return { login: one('user'), password: one('password') };
+  return { login: params.one('user'), password: params.one('password') };
 }
 
-/** Reads POST /tokens. The token's parameters are checked after the password. */
+/** The token's parameters are checked after the password. */
 export function readCreateToken(
   body: Body,
   query: string,
 ): {
   readonly attempt: Pick<LoginAttempt, 'login' | 'password'>;
-  /** Whether the request names a user, even in a form that is not understood. */
+  /** Even in a form that is not understood. */
   readonly namesUser: boolean;
   readonly request: TokenRequest;
 } {
-  const { one, only, all, list, otherThan } = parametersOf<typeof createTokenRequest>(body.params);
-  const scopes = list('scope');
-  const addresses = list('addresses');
+  const { params } = body;
+  const scopes = params.list('scope');
+  const addresses = params.list('addresses');
   return {
-    attempt: { login: one('username'), password: one('password') },
-    namesUser: all('username').length > 0,
+    attempt: { login: params.one('username'), password: params.one('password') },
+    namesUser: params.all('username').length > 0,
     request: {
       name: nameIn(body),
       scope: scopes.length === 0 ? undefined : scopes.join(' '),
-      services: list('services', 'service_id'),
-      expiresAt: only('expires_at'),
+      services: params.list('services', 'service_id'),
+      expiresAt: onlyOne(params, 'expires_at'),
       restrictions: {
-        rate: only('rate'),
+        rate: onlyOne(params, 'rate'),
         addresses: addresses.length === 0 ? undefined : addresses,
-        suspended: only('suspended') as 'true' | undefined,
+        suspended: onlyOne(params, 'suspended') as 'true' | undefined,
       },
-      ignored: otherThan(
+      ignored: params.otherThan(
         ['username', 'password', 'name', 'expires_at', 'rate', 'suspended'],
         ['scope', 'services', 'service_id', 'addresses'],
       ),
@@ -156,10 +146,7 @@ export function readCreateToken(
   };
 }
 
-/**
- * Returns the name of a token as sent, the last one if a form has several. A JSON value that is not
- * text becomes an empty name, which no check accepts.
- */
+/** The last of several. A JSON value that is not text becomes empty, which no check accepts. */
 function nameIn({ params, json }: Body): string | undefined {
   const sent = params.all('name').at(-1);
   if (sent === undefined || typeof json !== 'object' || json === null) return sent;
@@ -167,19 +154,17 @@ function nameIn({ params, json }: Body): string | undefined {
 }
 
 export function readSudo({ params }: Body): Pick<LoginAttempt, 'login' | 'password'> {
-  const { one, all } = parametersOf<typeof sudoRequest>(params);
-  const [login, ...others] = all('username');
+  const [login, ...others] = params.all('username');
   // Several values do not name anyone.
-  return { login: others.length > 0 ? '' : login, password: one('password') };
+  return { login: others.length > 0 ? '' : login, password: params.one('password') };
 }
 
-/** Reads a request to rotate a token. The values are checked after the permissions. */
+/** The values are checked after the permissions. */
 export function readRotateToken({ params }: Body, query: string): RotationRequest {
-  const { only, otherThan } = parametersOf<typeof rotateTokenRequest>(params);
-  return { overlap: only('overlap'), ignored: otherThan(['overlap'], []), inQuery: namesIn(query) };
+  const ignored = params.otherThan(['overlap'], []);
+  return { overlap: onlyOne(params, 'overlap'), ignored, inQuery: namesIn(query) };
 }
 
-/** Reads PATCH /tokens/:id. */
 export function readUpdateToken({ json, params }: Body, query: string): RestrictionChange | Refusal {
   const misplaced = firstMisplaced(namesIn(query));
   if (misplaced !== undefined) return { refusal: 'grant', ...UNPROCESSABLE, detail: misplaced };
@@ -190,19 +175,17 @@ export function readUpdateToken({ json, params }: Body, query: string): Restrict
   return 'refusal' in read ? read : read.value;
 }
 
-/** The change requested by a form, in the form of JSON. */
 function changeOf(params: Params): Record<string, unknown> {
-  const { only, list, otherThan } = parametersOf<typeof updateTokenForm>(params);
-  const [suspended, rate, addresses] = [only('suspended'), only('rate'), list('addresses')];
+  const [suspended, rate] = [onlyOne(params, 'suspended'), onlyOne(params, 'rate')];
+  const addresses = params.list('addresses');
   return {
-    ...Object.fromEntries(otherThan(['suspended', 'rate'], ['addresses']).map((name) => [name, ''])),
+    ...Object.fromEntries(params.otherThan(['suspended', 'rate'], ['addresses']).map((name) => [name, ''])),
     ...(suspended === undefined ? {} : { suspended: FLAGS.get(suspended) ?? suspended }),
     ...(rate === undefined ? {} : { rate }),
     ...(addresses.length === 0 ? {} : { addresses }),
   };
 }
 
-/** Reads the body of DELETE /tokens: unique ids. */
 export function readRevokeTokens({ json }: Body): { readonly ids: readonly string[] } | Refusal {
   const read = revokeTokensRequest.safeParse(json);
   return read.success
@@ -210,27 +193,12 @@ export function readRevokeTokens({ json }: Body): { readonly ids: readonly strin
     : { refusal: 'malformed', detail: REVOKE_TOKENS_FORM };
 }
 
-/** Accessors for the parameters that a schema names, and no others. */
-function parametersOf<Schema extends z.ZodObject>(params: Params) {
-  type Name = keyof z.input<Schema> & string;
-  return {
-    /** The value of a parameter given once; undefined when absent or repeated. */
-    one: (name: Name) => params.one(name),
-    /**
-     * The value of a parameter that must not be repeated. If it is, the value is empty, which no
-     * check accepts.
-     */
-    only: (name: Name) => (params.all(name).length > 1 ? '' : params.all(name)[0]),
-    /** All values of these parameters, in order. */
-    all: (...names: Name[]) => params.all(...names),
-    /** All values of these lists, in any notation that clients use for lists. */
-    list: (...names: Name[]) => params.list(...names),
-    /** The names of all parameters not listed here. */
-    otherThan: (names: Name[], lists: Name[]) => params.otherThan(names, lists),
-  };
+/** Empty when repeated, which no check accepts. */
+function onlyOne(params: Params, name: string): string | undefined {
+  const given = params.all(name);
+  return given.length > 1 ? '' : given[0];
 }
 
-/** The parameter names of a query. */
 function namesIn(query: string): string[] {
   return [...new URLSearchParams(query).keys()];
 }

@@ -22,7 +22,6 @@ const user = z.object({
 const customer = z.object({ id, name: z.string() });
 const service = z.object({ id, name: z.string() });
 
-/** The response to POST /login. */
 export const loggedIn = named('LoggedIn', { user, customer });
 
 const tokenFields = {
@@ -57,7 +56,6 @@ const tokenFields = {
     .describe('Addresses and ranges that it is accepted from; absent when it has none of its own'),
 };
 
-/** A token as every response after its creation shows it. */
 export const token = named('Token', {
   ...tokenFields,
   last_seen_at: time.nullable().describe('Its last use; null when it was never used'),
@@ -66,13 +64,11 @@ export const token = named('Token', {
   user_agent: userAgent,
 });
 
-/** A token as the response to its creation shows it. */
 export const createdToken = named('CreatedToken', {
   ...tokenFields,
   access_token: z.string().describe('The secret. No other response ever contains it'),
 });
 
-/** The response to a revocation with `?wait=fleet`. */
 export const fleetReceipt = named('FleetReceipt', {
   sidecars: z.int().min(0).describe('How many sidecars were up when the token was revoked'),
   slowest_ms: z
@@ -95,7 +91,6 @@ export const fleetReceipt = named('FleetReceipt', {
 
 export type FleetReceiptObject = z.output<typeof fleetReceipt>;
 
-/** A login session of the caller. */
 export const session = named('Session', {
   id: id.describe('Identifies the session; not the value of the cookie'),
   created_at: time,
@@ -114,7 +109,6 @@ export const loginMethods = named('LoginMethods', {
     .describe('OpenID Connect providers; a login begins at `oidc/NAME/login`'),
 });
 
-/** The user logged in at the web page, and the settings that apply to that user. */
 export const caller = named('Caller', {
   user,
   customer,
@@ -150,10 +144,8 @@ export const caller = named('Caller', {
   public_url: z.string().nullable().describe('The origin for clients; null for that of the page'),
 }); // prettier-ignore
 
-/** A user of the caller's customer. */
 export const person = named('Person', { id, name: z.string(), login: z.string() });
 
-/** The user of the request's credential. */
 export const currentUser = named('CurrentUser', {
   id,
   name: z.string(),
@@ -172,7 +164,6 @@ export const currentUser = named('CurrentUser', {
 
 export const currentCustomer = named('CurrentCustomer', customer.shape);
 
-/** The request's credential, with its owner and the services it reaches. */
 export const verified = named('Verified', {
   customer,
   user: z.object({ id, name: z.string(), login: z.string() }),
@@ -183,12 +174,10 @@ export const verified = named('Verified', {
     .describe('null for a session'),
 });
 
-/** A confirmed password. */
 export const sudoGranted = named('SudoGranted', {
   expiry_time: time.describe('Until then, POST /tokens accepts the same credential in place of a login name'),
 }); // prettier-ignore
 
-/** The keys that verify assertions, as a JSON Web Key Set (RFC 7517 5). */
 export const resourceMetadata = named('ResourceMetadata', {
   resource: z.string().describe('URL of the API'),
   authorization_servers: z.array(z.string()).readonly().optional().describe('Accepted JWT issuers'),
@@ -211,7 +200,7 @@ export const signingKeySet = named('SigningKeys', {
   ),
 });
 
-/** An error for which the message alone is complete. */
+/** The message alone is complete. */
 export const unauthenticated = named('Unauthenticated', { msg: z.string() });
 
 export const problem = named('Problem', {
@@ -219,11 +208,7 @@ export const problem = named('Problem', {
   detail: z.string().describe('What exactly is wrong, for people'),
 });
 
-/**
- * An error of a login or of token parameters.
- *
- * @param codes the codes that an operation can return
- */
+/** Of a login or of token parameters. */
 export function codedProblem(codes: readonly GrantCode[]) {
   return z.object({
     msg: z.enum(codes).describe('The same as `code`'),
@@ -232,19 +217,15 @@ export function codedProblem(codes: readonly GrantCode[]) {
   });
 }
 
-/** A description of the interface. */
 export const openApi = z.looseObject({ openapi: z.string() }).register(NAMED, { id: 'OpenApi' });
 
-/** A value of a schema, as shown to clients. */
-type Shown<Schema extends z.ZodType> = z.output<Schema>;
-
-export type LoggedIn = Shown<typeof loggedIn>;
-export type TokenObject = Shown<typeof token>;
-export type CreatedTokenObject = Shown<typeof createdToken>;
-export type SessionObject = Shown<typeof session>;
-export type LoginMethods = Shown<typeof loginMethods>;
-export type Caller = Shown<typeof caller>;
-export type Person = Shown<typeof person>;
-export type CurrentUser = Shown<typeof currentUser>;
-export type Verified = Shown<typeof verified>;
-export type SudoGranted = Shown<typeof sudoGranted>;
+export type LoggedIn = z.output<typeof loggedIn>;
+export type TokenObject = z.output<typeof token>;
+export type CreatedTokenObject = z.output<typeof createdToken>;
+export type SessionObject = z.output<typeof session>;
+export type LoginMethods = z.output<typeof loginMethods>;
+export type Caller = z.output<typeof caller>;
+export type Person = z.output<typeof person>;
+export type CurrentUser = z.output<typeof currentUser>;
+export type Verified = z.output<typeof verified>;
+export type SudoGranted = z.output<typeof sudoGranted>;

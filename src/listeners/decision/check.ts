@@ -2,7 +2,8 @@ import type { IncomingRequest, OutgoingResponse, Serve } from '../../http/exchan
 import { refuseMethod } from '../../domain/methods.js';
 import type { Refusal } from '../../domain/refusal.js';
 import type { Admitted } from '../../gate/verdict.js';
-import { refusalReply, type Reply } from '../../http/replies.js';
+import { firstField } from '../../http/fields.js';
+import { refusalReply, type Reply, withHeaders } from '../../http/replies.js';
 import type { PeerSocket } from '../../http/client-address.js';
 import type { RequestHead } from '../../http/head.js';
 import { writeReply } from '../../http/write-reply.js';
@@ -14,7 +15,13 @@ import {
   denial,
   type ReportMisconfiguration,
 } from './handler.js';
-import { type ForwardAuthProtocol, protocolOf, PROTOCOLS, readOriginalRequest } from './protocols.js';
+import {
+  type ForwardAuthProtocol,
+  protocolOf,
+  PROTOCOLS,
+  readOriginalRequest,
+  refuseHost,
+} from './protocols.js';
 import type { ListenerLimits } from '../limits.js';
 import { createPublicServer, type PortHandlers, type PublicServer } from '../server.js';
 
@@ -50,7 +57,7 @@ class CheckHandler extends DecisionHandler {
     const original = readOriginalRequest(this.#protocol, this.#req);
     if ('refusal' in original) return original;
     const head = this.readOriginalHead(original, httpVersion, socket);
-    return 'refusal' in head ? head : (refuseMethod(method, url) ?? head);
+    return 'refusal' in head ? head : (refuseMethod(method, url) ?? refuseHost(original, head) ?? head);
   }
 
   protected get namesRemoved(): boolean {
@@ -59,6 +66,19 @@ class CheckHandler extends DecisionHandler {
 
   protected override answerOf(refusal: Refusal): Reply {
     return this.#protocol === undefined ? refusalReply(refusal) : super.answerOf(refusal);
+  }
+
+  /**
+   * Clients resolve a relative Location at their own host, Traefik at that of the check. nginx
+   * accepts no redirect, but can use the Location of a 401.
+   */
+  protected override redirectTo(location: string, { client }: RequestHead, refusal: Refusal): Reply {
+    const isSameHost = firstField(this.#req.rawHeaders, 'host') === client.host;
+    const origin = isSameHost ? '' : `${client.secure ? 'https' : 'http'}://${client.host}`;
+    const headers = ['Location', origin + location];
+    return this.#protocol?.isNginx === true
+      ? withHeaders(denial(refusal), headers)
+      : { status: 303, headers };
   }
 
   protected get peer(): PeerSocket {

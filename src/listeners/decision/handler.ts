@@ -5,7 +5,7 @@ import type { PeerSocket } from '../../http/client-address.js';
 import { firstField } from '../../http/fields.js';
 import type { RequestHead } from '../../http/head.js';
 import { type Reply, refusalReply } from '../../http/replies.js';
-
+import { loginAddress } from '../../pipeline/login-redirect.js';
 import { RequestHandler } from '../../pipeline/request-handler.js';
 import type { Services } from '../../pipeline/services.js';
 import { refuseHandshake } from '../../upstream/handshake.js';
@@ -74,8 +74,16 @@ export abstract class DecisionHandler extends RequestHandler {
     return verdict.refusal ?? (hasUpgrade(head) ? refuseHandshake(head) : undefined);
   }
 
+  /** A page request goes to the login, where its route says so. */
   protected override answerOf(refusal: Refusal): Reply {
-    return denial(refusal);
+    const { head, loginPath } = this.record;
+    const location = head && loginAddress(head, refusal, loginPath, this.services.pageOf);
+    return head && location !== null ? this.redirectTo(location, head, refusal) : denial(refusal);
+  }
+
+  /** @param location of the web page or of a provider's login: a path with a query */
+  protected redirectTo(location: string, _head: RequestHead, _refusal: Refusal): Reply {
+    return { status: 303, headers: ['Location', location] };
   }
 
   protected override refuse(refusal: Refusal): void {

@@ -1,5 +1,6 @@
 import type { Refusal } from '../../domain/refusal.js';
-import { firstField } from '../../http/fields.js';
+import { fieldValues, firstField } from '../../http/fields.js';
+import type { RequestHead } from '../../http/head.js';
 
 /** The original request that a proxy asks about. */
 export interface OriginalRequest {
@@ -8,6 +9,8 @@ export interface OriginalRequest {
   readonly target: string;
   /** The fields of the check. Those that the proxy had to rename have their original names. */
   readonly fields: readonly string[];
+  /** The host of the request's URL, if the proxy reports one. */
+  readonly host?: string | undefined;
 }
 
 /** The parts of a check request that are read. */
@@ -32,6 +35,8 @@ export interface ForwardAuthProtocol {
   readonly renamed: ReadonlyMap<string, string>;
   /** Whether the response lists fields for the proxy to remove. */
   readonly namesRemoved: boolean;
+  /** Whether nginx asks: it takes any refusal but 401 and 403 for an error. */
+  readonly isNginx: boolean;
 }
 
 interface OriginalField {
@@ -65,14 +70,16 @@ export const PROTOCOLS: readonly ForwardAuthProtocol[] = [
       ['x-original-upgrade', 'Upgrade'],
     ]),
     namesRemoved: false,
+    isNginx: true,
   },
   {
     path: '/forward-auth',
     fields: [field('X-Forwarded-Method', FORWARDED_HINT), field('X-Forwarded-Uri', FORWARDED_HINT)],
     renamed: NOT_RENAMED,
     namesRemoved: false,
+    isNginx: false,
   },
-  { path: '/ext_authz', fields: null, renamed: NOT_RENAMED, namesRemoved: true },
+  { path: '/ext_authz', fields: null, renamed: NOT_RENAMED, namesRemoved: true, isNginx: false },
 ];
 
 /** Returns the protocol of a path on the decision port. A query on the check URL is ignored. */
@@ -96,8 +103,56 @@ export function readOriginalRequest(
   const [ofMethod, ofTarget] = protocol.fields;
   const originalMethod = readField(rawHeaders, ofMethod);
   if (typeof originalMethod !== 'string') return originalMethod;
+  const reported = protocol.isNginx ? readUrl(rawHeaders) : undefined;
+  if (reported !== undefined && 'refusal' in reported) return reported;
+  if (reported !== undefined && firstField(rawHeaders, ofTarget.lowerName) === undefined)
+    return { ...reported, method: originalMethod, fields: withUrl(fields, reported) };
   const target = readField(rawHeaders, ofTarget);
-  return typeof target === 'string' ? { method: originalMethod, target, fields } : target;
+  if (typeof target !== 'string') return target;
+  // Clients may send the field that the proxy does not set.
+  if (reported !== undefined && reported.target !== target) return differs('targets');
+  return { method: originalMethod, target, fields, host: reported?.host };
+}
+
+/** Refuses a check whose URL has another host than the client is known to have requested. */
+export function refuseHost({ host }: OriginalRequest, { client }: RequestHead): Refusal | undefined {
+  if (host === undefined || host.toLowerCase() === client.host.toLowerCase()) return undefined;
+  return differs('hosts');
+}
+
+/** The URL of the original request, as ingress-nginx reports it. */
+interface OriginalUrl {
+  readonly scheme: string;
+  readonly host: string;
+  readonly target: string;
+}
+
+/** Reads `X-Original-URL`. Anything but an absolute URL is some client's, and ignored. */
+function readUrl(fields: readonly string[]): OriginalUrl | Refusal | undefined {
+  const values = fieldValues(fields, 'x-original-url');
+  const url = values.map((value) => ABSOLUTE_URL.exec(value)).find((match) => match !== null);
+  if (url === undefined) return undefined;
+  if (values.length > 1) return malformedCheck('the header X-Original-URL was sent more than once');
+  const [, scheme = '', host = '', target = ''] = url;
+  return { scheme, host, target };
+}
+
+const ABSOLUTE_URL = /^(https?):\/\/([^/?#]+)(\/.*)$/;
+
+const OF_URL: ReadonlySet<string> = new Set(['host', 'x-forwarded-host', 'x-forwarded-proto']);
+
+/** Replaces what the fields say about the host and scheme: ingress-nginx sets none of them. */
+function withUrl(fields: readonly string[], { scheme, host }: OriginalUrl): string[] {
+  const kept = fields.filter((_, i) => !OF_URL.has((fields[i - (i % 2)] as string).toLowerCase()));
+  return [...kept, 'Host', host, 'X-Forwarded-Proto', scheme];
+}
+
+function differs(what: 'targets' | 'hosts'): Refusal {
+  const fix =
+    what === 'targets'
+      ? 'X-Original-URI name different targets; let the proxy set both, or remove one of them'
+      : 'Host or X-Forwarded-Host name different hosts; list the proxy in listen.trusted_proxies, and let it set X-Forwarded-Host or remove X-Original-URL';
+  return malformedCheck(`X-Original-URL and ${fix}`);
 }
 
 /**

@@ -1,11 +1,7 @@
-import { Counter, Gauge } from 'prom-client';
-import { type Series, Counts, gaugeOnDemand, OTHER, Histogram } from './series.js';
+import { counter, Counts, gauge, gaugeOnDemand, Histogram, OTHER, type Series } from './series.js';
 
 /**
- * Maximum number of `latchkey_requests_total` series in one process.
- *
- * Routes, outcomes and classes are bounded by the configuration and the program. But a
- * configuration may have many routes, and reloads add new ones.
+ * Maximum number of series in one process: a configuration may have many routes, and reloads add new ones.
  */
 export const MAX_REQUEST_SERIES = 5_000;
 
@@ -35,26 +31,17 @@ gaugeOnDemand(
   () => inFlight,
 );
 
-export const unreadableRequests = new Counter({
-  name: 'latchkey_unreadable_requests_total',
-  help: 'Input that was not a valid HTTP request: malformed, too long, or not complete in time.',
-  labelNames: ['reason'] as const,
-});
+export const unreadableRequests = counter(
+  'latchkey_unreadable_requests_total',
+  'Input that was not a valid HTTP request: malformed, too long, or not complete in time.',
+  ['reason'],
+);
+export const openWebSockets = gauge('latchkey_websockets', 'Open WebSockets.');
 
-export const openWebSockets = new Gauge({
-  name: 'latchkey_websockets',
-  help: 'Open WebSockets.',
-});
-
-/** Series by route, then outcome, then status class. */
 const byRoute = new Map<string, Map<string, Series[]>>();
 const CLASSES = ['none', '1xx', '2xx', '3xx', '4xx', '5xx'] as const;
 
-/**
- * Counts a finished request.
- *
- * @param route path of its route or name of its built-in endpoint; null when none matched
- */
+/** @param route path of its route or name of its built-in endpoint; null when none matched */
 export function countRequest(
   route: string | null,
   outcome: string,
@@ -84,32 +71,22 @@ export function countStarted(): void {
   inFlight += 1;
 }
 
-/** Records the duration of a decision. */
 export function observeDecision(seconds: number): void {
   decision.observe(seconds);
 }
 
-/**
- * Records an upstream's time to first byte.
- *
- * @param upstream its name in the configuration
- */
 export function observeFirstByte(upstream: string, seconds: number): void {
   firstByte.of(upstream).observe(seconds);
 }
 
-/** Current load of one upstream. */
 export interface UpstreamLoad {
   readonly name: string;
-  /** Requests and WebSockets that have a connection. */
   readonly active: number;
-  /** Requests waiting for a connection. */
   readonly waiting: number;
 }
 
 let loads: () => Iterable<UpstreamLoad> = () => [];
 
-/** Sets the source of the upstream loads, which is read on each scrape. */
 export function readUpstreamLoads(from: () => Iterable<UpstreamLoad>): void {
   loads = from;
 }
@@ -127,3 +104,31 @@ gaugeOnDemand(
   () => Array.from(loads(), ({ name, waiting }) => [name, waiting] as const),
   { label: 'upstream' },
 );
+
+export type Change = 'would_refuse' | 'would_allow';
+
+const MAX_SHADOW_ROUTES = 1_000;
+
+const shadowDecisions = new Counts(
+  'latchkey_shadow_decisions_total',
+  'Requests that the shadow policy (policy_shadow) would decide differently, by the route of the policy in force.',
+);
+
+const shadowSeries = new Map<string, Record<Change, Series>>();
+
+/** @param route as in `latchkey_requests_total` */
+export function countShadowDecision(route: string, change: Change): void {
+  let series = shadowSeries.get(route);
+  if (series === undefined) {
+    if (shadowSeries.size >= MAX_SHADOW_ROUTES && route !== OTHER) {
+      countShadowDecision(OTHER, change);
+      return;
+    }
+    series = {
+      would_refuse: shadowDecisions.add({ route, change: 'would_refuse' }),
+      would_allow: shadowDecisions.add({ route, change: 'would_allow' }),
+    };
+    shadowSeries.set(route, series);
+  }
+  series[change].value += 1;
+}

@@ -1,6 +1,5 @@
-import { Gauge, type Metric, register } from 'prom-client';
+import { Counter, Gauge, type Metric, type MetricConfiguration, register } from 'prom-client';
 
-/** One value in the form that prom-client renders and sums. */
 interface Sample {
   readonly labels: Readonly<Record<string, string | number>>;
   readonly value: number;
@@ -12,85 +11,99 @@ export interface Series {
   value: number;
 }
 
-/** Label value that replaces further values once a label has too many. */
+type Aggregator = MetricConfiguration<string>['aggregator'];
+
+export function counter<T extends string>(
+  name: string,
+  help: string,
+  labelNames: readonly T[] = [],
+): Counter<T> {
+  return new Counter({ name, help, labelNames });
+}
+
+/** @param aggregator how the values of several processes are combined */
+export function gauge<T extends string>(
+  name: string,
+  help: string,
+  aggregator: Aggregator = 'sum',
+  labelNames: readonly T[] = [],
+): Gauge<T> {
+  return new Gauge({ name, help, aggregator, labelNames });
+}
+
 export const OTHER = 'other';
 
-/**
- * A counter whose series are looked up once and then incremented. prom-client's counter builds a
- * string of all labels on each increment, which costs a proxied request more than its decision.
- */
-export class Counts {
-  readonly type = 'counter';
-  readonly aggregator = 'sum';
+/** A metric as prom-client reads it, which the processes of a server add up. */
+abstract class SummedMetric {
+  readonly type: 'counter' | 'histogram';
   readonly name: string;
   readonly help: string;
-  readonly #series: { readonly labels: Readonly<Record<string, string>>; readonly series: Series }[] = [];
 
-  constructor(name: string, help: string) {
+  constructor(type: SummedMetric['type'], name: string, help: string) {
+    this.type = type;
     this.name = name;
     this.help = help;
     register.registerMetric(this as unknown as Metric);
+  }
+
+  protected abstract samples(): Sample[];
+
+  async get() {
+    const { type, name, help } = this;
+    return { type, aggregator: 'sum', name, help, values: this.samples() };
+  }
+}
+
+/** A counter whose series are kept: prom-client's look-up costs a request more than its decision. */
+export class Counts extends SummedMetric {
+  readonly #series: { readonly labels: Readonly<Record<string, string>>; readonly series: Series }[] = [];
+
+  constructor(name: string, help: string) {
+    super('counter', name, help);
   }
 
   get size(): number {
     return this.#series.length;
   }
 
-  /**
-   * Creates a series. Callers must keep it: adding the same labels twice creates duplicate series.
-   */
+  /** Creates a series, which callers keep: the same labels twice would be two series. */
   add(labels: Readonly<Record<string, string>>): Series {
     const series = { value: 0 };
     this.#series.push({ labels, series });
     return series;
   }
 
-  /** Called by prom-client. */
-  async get() {
-    const { type, aggregator, name, help } = this;
-    const values = this.#series.map(({ labels, series }): Sample => ({ labels, value: series.value }));
-    return { type, aggregator, name, help, values };
+  protected samples(): Sample[] {
+    return this.#series.map(({ labels, series }) => ({ labels, value: series.value }));
   }
 
-  /** Called by prom-client. */
   reset(): void {
     for (const { series } of this.#series) series.value = 0;
   }
 }
 
-/**
- * Upper bounds in seconds, from an in-memory decision (50 µs) to the longest configured waits (30
- * s).
- */
+/** Upper bounds in seconds, from an in-memory decision (50 µs) to the longest configured waits (30 s). */
 const BOUNDS: readonly number[] = [
   0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10,
   30,
 ];
 
-/** A histogram of durations with one label, or none. */
-export class Histogram {
-  readonly type = 'histogram';
-  readonly aggregator = 'sum';
-  readonly name: string;
-  readonly help: string;
+export class Histogram extends SummedMetric {
   readonly #label: string | null;
   readonly #max: number;
   readonly #series = new Map<string, HistogramSeries>();
 
   /**
    * @param label null for a single series
-   * @param max maximum number of label values; further ones are counted as {@link OTHER}
+   * @param max maximum number of label values; further ones count as {@link OTHER}
    */
   constructor(name: string, help: string, label: string | null = null, max = 100) {
-    this.name = name;
-    this.help = help;
+    super('histogram', name, help);
     this.#label = label;
     this.#max = max;
     if (label === null) this.of('');
-    register.registerMetric(this as unknown as Metric);
   }
 
-  /** Returns the series of a label value. */
   of(value: string): HistogramSeries {
     let series = this.#series.get(value);
     if (series === undefined) {
@@ -100,16 +113,12 @@ export class Histogram {
     return series;
   }
 
-  /** Called by prom-client. */
-  async get() {
-    const { type, aggregator, name, help } = this;
-    const values: Sample[] = [];
-    for (const [value, series] of this.#series)
-      values.push(...series.samples(name, this.#label === null ? {} : { [this.#label]: value }));
-    return { type, aggregator, name, help, values };
+  protected samples(): Sample[] {
+    return [...this.#series].flatMap(([value, series]) =>
+      series.samples(this.name, this.#label === null ? {} : { [this.#label]: value }),
+    );
   }
 
-  /** Called by prom-client. */
   reset(): void {
     this.#series.clear();
     if (this.#label === null) this.of('');
@@ -127,7 +136,6 @@ export class HistogramSeries {
     this.#sum += seconds;
   }
 
-  /** Returns the cumulative buckets, the sum and the count. */
   samples(name: string, labels: Readonly<Record<string, string>>): Sample[] {
     let count = 0;
     const samples = [...this.#counts].map((each, i): Sample => {
@@ -140,12 +148,7 @@ export class HistogramSeries {
   }
 }
 
-/**
- * Registers a gauge whose values are read on each scrape.
- *
- * @param read returns values by the label's value, or a number when there is no label
- * @param aggregator how the values of several processes are combined
- */
+/** Registers a gauge that is read on each scrape: a number, or values by that of its label. */
 export function gaugeOnDemand(
   name: string,
   help: string,

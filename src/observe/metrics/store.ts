@@ -1,18 +1,15 @@
-import { Counter, Gauge } from 'prom-client';
-import { Counts, gaugeOnDemand, Histogram } from './series.js';
+import { counter, Counts, gauge, gaugeOnDemand, Histogram } from './series.js';
 
-/** Kinds of store operations. */
 export type StoreOperation = 'find_token' | 'find_session' | 'read' | 'write' | 'record_uses';
 
-export const lastSeenFailures = new Counter({
-  name: 'latchkey_last_seen_write_failures_total',
-  help: 'Failed writes of last-seen data, which are retried.',
-});
-
-export const unsharedRates = new Counter({
-  name: 'latchkey_token_rate_lease_failures_total',
-  help: 'Failed attempts to share the request rate of a token; the process then limits it alone for a second.',
-});
+export const lastSeenFailures = counter(
+  'latchkey_last_seen_write_failures_total',
+  'Failed writes of last-seen data, which are retried.',
+);
+export const unsharedRates = counter(
+  'latchkey_token_rate_lease_failures_total',
+  'Failed attempts to share the request rate of a token; the process then limits it alone for a second.',
+);
 
 const cacheLookups = new Counts(
   'latchkey_cache_lookups_total',
@@ -21,10 +18,10 @@ const cacheLookups = new Counts(
 const cacheHits = cacheLookups.add({ result: 'hit' });
 const cacheMisses = cacheLookups.add({ result: 'miss' });
 
-export const staleTokensServed = new Counter({
-  name: 'latchkey_stale_tokens_served_total',
-  help: 'Requests allowed from the cache while the store was unavailable (on_store_failure).',
-});
+export const staleTokensServed = counter(
+  'latchkey_stale_tokens_served_total',
+  'Requests allowed from the cache while the store was unavailable (on_store_failure).',
+);
 
 const operations = new Histogram(
   'latchkey_store_operation_duration_seconds',
@@ -32,52 +29,39 @@ const operations = new Histogram(
   'operation',
 );
 
-const failures = new Counter({
-  name: 'latchkey_store_errors_total',
-  help: 'Store operations that failed.',
-  labelNames: ['operation'] as const,
-});
+const failures = counter('latchkey_store_errors_total', 'Store operations that failed.', ['operation']);
+export const storeLinksUp = gauge(
+  'latchkey_store_links_up',
+  'Processes that receive change notifications from a networked store. Without them the cache is disabled.',
+);
+export const linkFailures = counter(
+  'latchkey_invalidation_link_failures_total',
+  'Failed attempts to receive change notifications from a networked store.',
+);
+const historyChanges = counter(
+  'latchkey_store_history_changes_total',
+  'Changes of store history that a process noticed, such as a failover or a restart of Redis.',
+);
+const reapplied = counter(
+  'latchkey_store_revocations_reapplied_total',
+  'Revocations that a networked store had lost and that were reapplied.',
+);
+export const unsavedRevocations = counter(
+  'latchkey_revocation_save_failures_total',
+  'Failed attempts to save revocations in the folder store.revocations; a restart forgets them.',
+);
 
-export const storeLinksUp = new Gauge({
-  name: 'latchkey_store_links_up',
-  help: 'Processes that receive change notifications from a networked store. Without them the cache is disabled.',
-});
-
-export const linkFailures = new Counter({
-  name: 'latchkey_invalidation_link_failures_total',
-  help: 'Failed attempts to receive change notifications from a networked store.',
-});
-
-const historyChanges = new Counter({
-  name: 'latchkey_store_history_changes_total',
-  help: 'Changes of store history that a process noticed, such as a failover or a restart of Redis.',
-});
-
-const reapplied = new Counter({
-  name: 'latchkey_store_revocations_reapplied_total',
-  help: 'Revocations that a networked store had lost and that were reapplied.',
-});
-
-export const unsavedRevocations = new Counter({
-  name: 'latchkey_revocation_save_failures_total',
-  help: 'Failed attempts to save revocations in the folder store.revocations; a restart forgets them.',
-});
-
-const tokensLost = new Counter({
-  name: 'latchkey_store_tokens_lost_total',
-  help: 'Tokens created by this process that a networked store has lost.',
-});
-
-export const clockSkew = new Gauge({
-  name: 'latchkey_clock_skew_seconds',
-  help: 'Difference between the clocks of this machine and of the networked store; 0 for the embedded store.',
-  aggregator: 'max',
-});
+const tokensLost = counter(
+  'latchkey_store_tokens_lost_total',
+  'Tokens created by this process that a networked store has lost.',
+);
+export const clockSkew = gauge(
+  'latchkey_clock_skew_seconds',
+  'Difference between the clocks of this machine and of the networked store; 0 for the embedded store.',
+  'max',
+);
 
 let aliveAt: number | null = null;
-/**
- * Returns the milliseconds since the invalidation link last worked; null without a networked store.
- */
 export function linkAge(): number | null {
   return aliveAt === null ? null : Math.round(performance.now() - aliveAt);
 }
@@ -93,36 +77,32 @@ export const invalidationLag = new Histogram(
   'Time from sending a token change to a networked store until the same process receives its notification.',
 ).of('');
 
-export const activeTokens = new Gauge({
-  name: 'latchkey_tokens_active',
-  help: 'Unexpired tokens and legacy keys in the store, counted once a minute.',
-  aggregator: 'first',
-});
-
-export const tokensInOverlap = new Gauge({
-  name: 'latchkey_tokens_in_overlap',
-  help: 'Rotated tokens that are still accepted alongside their replacements, counted every 5 seconds, in large stores less often.',
-  aggregator: 'first',
-});
-
-export const expiringTokens = new Gauge({
-  name: 'latchkey_tokens_expiring',
-  help: 'Tokens in the store that expire within this time, counted every 5 seconds, in large stores less often.',
-  labelNames: ['within'] as const,
-  aggregator: 'first',
-});
-
-export const pendingDeletions = new Gauge({
-  name: 'latchkey_users_pending_deletion',
-  help: 'Users that are no longer in the directory, locked until their last active token ends, counted once a minute.',
-  aggregator: 'first',
-});
+export const activeTokens = gauge(
+  'latchkey_tokens_active',
+  'Unexpired tokens and legacy keys in the store, counted once a minute.',
+  'first',
+);
+export const tokensInOverlap = gauge(
+  'latchkey_tokens_in_overlap',
+  'Rotated tokens that are still accepted alongside their replacements, counted every 5 seconds, in large stores less often.',
+  'first',
+);
+export const expiringTokens = gauge(
+  'latchkey_tokens_expiring',
+  'Tokens in the store that expire within this time, counted every 5 seconds, in large stores less often.',
+  'first',
+  ['within'],
+);
+export const pendingDeletions = gauge(
+  'latchkey_users_pending_deletion',
+  'Users that are no longer in the directory, locked until their last active token ends, counted once a minute.',
+  'first',
+);
 
 export function countCacheLookup(result: 'hit' | 'miss'): void {
   (result === 'hit' ? cacheHits : cacheMisses).value += 1;
 }
 
-/** Records the duration of a store operation, and counts it if it failed. */
 export function observeStoreOperation(operation: StoreOperation, seconds: number, failed: boolean): void {
   operations.of(operation).observe(seconds);
   if (failed) failures.inc({ operation });

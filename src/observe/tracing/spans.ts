@@ -1,4 +1,3 @@
-import { createLogThrottle } from '../../util/time.js';
 import { hostname } from 'node:os';
 import {
   type Context,
@@ -9,21 +8,17 @@ import {
   trace,
   type Tracer,
 } from '@opentelemetry/api';
-import { OTLPTraceExporter } from '@opentelemetry/exporter-trace-otlp-http';
 import { resourceFromAttributes } from '@opentelemetry/resources';
 import {
   BasicTracerProvider,
-  BatchSpanProcessor,
   ParentBasedSampler,
-  type ReadableSpan,
-  type SpanExporter,
-  type SpanProcessor,
   TraceIdRatioBasedSampler,
 } from '@opentelemetry/sdk-trace-base';
 import { portOf } from '../../util/addresses.js';
 import { maskedStart, ownCopy } from '../../util/text.js';
 
 import { readVersion } from '../version.js';
+import { createSending } from './sending.js';
 import {
   type RequestTrace,
   runInTrace,
@@ -36,63 +31,6 @@ import {
   type TracingEvents,
   type TracingSettings,
 } from './trace.js';
-
-/** Maximum number of spans that wait for the collector; further ones are dropped. */
-const MAX_WAITING = 8_192;
-const BATCH = 512;
-const DELAY_MS = 1_000;
-const TIMEOUT_MS = 5_000;
-/** Minimum time between log messages about dropped spans. */
-const LOG_INTERVAL_MS = 60_000;
-type Done = Parameters<SpanExporter['export']>[1];
-type Code = Parameters<Done>[0]['code'];
-
-/** `ExportResultCode.SUCCESS` */
-const SUCCESS = 0 as Code; // oxlint-disable-line typescript/no-unsafe-enum-assignment -- its enumeration is in a package that is none of ours
-
-/**
- * Sends spans in batches, in the background. Requests never wait for it: when too many spans are
- * queued, or the collector does not accept them, spans are dropped and counted.
- */
-function createSending(url: string, events: TracingEvents): SpanProcessor {
-  const throttle = createLogThrottle(LOG_INTERVAL_MS);
-  const drop = (spans: number, reason: string): void =>
-    events.dropped(spans, throttle() === undefined ? null : reason);
-  let waiting = 0;
-  const exporter = new OTLPTraceExporter({ url, timeoutMillis: TIMEOUT_MS });
-  const counting: SpanExporter = {
-    export: (spans: ReadableSpan[], done: Done) => {
-      exporter.export(spans, (result) => {
-        waiting -= spans.length;
-        if (result.code !== SUCCESS)
-          drop(spans.length, result.error?.message ?? 'the collector rejected the spans');
-        // The failure is logged here; the library would log it again.
-        done({ code: SUCCESS });
-      });
-    },
-    forceFlush: () => exporter.forceFlush(),
-    shutdown: () => exporter.shutdown(),
-  };
-  const batches = new BatchSpanProcessor(counting, {
-    maxQueueSize: MAX_WAITING,
-    maxExportBatchSize: BATCH,
-    scheduledDelayMillis: DELAY_MS,
-    exportTimeoutMillis: TIMEOUT_MS * 2,
-  });
-  return {
-    onStart: (span, context) => batches.onStart(span, context),
-    onEnd: (span) => {
-      if (waiting >= MAX_WAITING) {
-        drop(1, 'the span queue is full');
-        return;
-      }
-      waiting += 1;
-      batches.onEnd(span);
-    },
-    forceFlush: () => batches.forceFlush(),
-    shutdown: () => batches.shutdown(),
-  };
-}
 
 const PATH = '/v1/traces';
 /** Maximum time that an exiting process waits for its collector. */

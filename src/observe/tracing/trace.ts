@@ -31,9 +31,7 @@ export interface TracedParent {
 /** The destination of a forwarded request. */
 export interface TracedCall {
   readonly upstream: string;
-  /**
-   * `https://api.internal:8443` or `unix:///run/api.sock`; null when there are several addresses.
-   */
+  /** `https://api.internal:8443` or `unix:///run/api.sock`; null when there are several addresses. */
   readonly origin: string | null;
   readonly method: string;
   /** Without the query. */
@@ -56,21 +54,13 @@ export interface RequestTrace {
   readonly traceId: string;
   /** Runs a function; its store operations become part of this trace. */
   run<T>(work: () => T): T;
-  /**
-   * Records a store operation.
-   *
-   * @param left whether it left this thread; then it gets a span of its own
-   */
+  /** @param left whether it left this thread; then it gets a span of its own */
   stored(operation: string, startedAt: number, failed: boolean, left: boolean): void;
   /** Ends the gate's span. */
   decided(at: number, values: TracedValues): void;
   /** Begins the upstream's span, and returns the `traceparent` to send. */
   call(call: TracedCall): string;
-  /**
-   * Ends the spans of the request and of the upstream.
-   *
-   * @param upstreamStatus null when the upstream did not respond
-   */
+  /** @param upstreamStatus null when the upstream did not respond */
   end(end: TracedEnd, upstreamStatus: number | null): void;
 }
 
@@ -90,9 +80,7 @@ export interface TracingEvents {
 
 const current = new AsyncLocalStorage<RequestTrace>();
 
-/**
- * Returns the trace of the request being served; undefined outside a request or without tracing.
- */
+/** Returns the trace of the request being served; undefined outside a request or without tracing. */
 export function currentTrace(): RequestTrace | undefined {
   return current.getStore();
 }

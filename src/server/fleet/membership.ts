@@ -16,14 +16,9 @@ import cluster from 'node:cluster';
 import { newId } from '../../domain/secret.js';
 import type { EpochMs } from '../../util/time.js';
 
-/**
- * Maximum wait for the first heartbeat at start, milliseconds. Startup then continues without it.
- */
+/** Maximum wait for the first heartbeat at start, milliseconds. */
 const FIRST_BEAT_MS = 2_000;
-/**
- * Consecutive checks that must find different configurations before a warning, because sidecars are
- * reloaded one after another.
- */
+/** Consecutive checks before a warning: sidecars are reloaded one after another. */
 const CONFIRMING_CHECKS = 2;
 
 /** A serving process as a member of the fleet: sends its heartbeats and confirms revocations. */
@@ -42,10 +37,7 @@ export class Membership {
   #differing = 0;
   #reported = '';
 
-  /**
-   * @param port the port that it will listen on
-   * @param settled resolves when nothing acts any more for credentials that have ended
-   */
+  /** @param settled resolves when nothing acts any more for credentials that have ended */
   constructor(
     store: FleetStore,
     endings: Endings,
@@ -68,8 +60,7 @@ export class Membership {
       startedAt: sidecar.startedAt,
       linkAge: null,
     };
-    // If the answer is lost, this process is reported as not having dropped the revoked
-    // credentials.
+    // If the answer is lost, this process is reported as not having dropped the revoked credentials.
     endings.listen({
       asked: (question) =>
         void settled()
@@ -87,10 +78,7 @@ export class Membership {
     return { members, self: { ...this.#self, age: 0 } };
   }
 
-  /**
-   * Writes the first heartbeat. Nothing may be served before, because nobody would wait for this
-   * process.
-   */
+  /** Nothing may be served before the first heartbeat, because nobody would wait for this process. */
   async join(): Promise<void> {
     const waited = new Promise<void>((resolve) => setTimeout(resolve, FIRST_BEAT_MS).unref());
     await Promise.race([this.#beat(), waited]);
@@ -113,8 +101,8 @@ export class Membership {
   }
 
   /**
-   * Writes a heartbeat. If the store is not writable, the next interval retries; meanwhile, others
-   * may consider this process gone, which is reported once.
+   * If the store is not writable, the next interval retries; meanwhile, others may consider this process
+   * gone.
    */
   #beat(): Promise<void> {
     this.#beating = this.#beating.then(() => this.#write());
@@ -146,9 +134,7 @@ export class Membership {
     this.#log.warn({ reason: message }, 'heartbeats not written; other sidecars take this process for gone');
   }
 
-  /**
-   * Warns about different configurations: one process per sidecar, once per set of configurations.
-   */
+  /** Warns about different configurations: one process per sidecar, once per set of them. */
   #report(): void {
     const { sidecar, id, configHash } = this.#self;
     if (this.#members.find((each) => each.sidecar === sidecar)?.id !== id) return;
@@ -164,7 +150,6 @@ export class Membership {
   }
 }
 
-/** The name of a process that listens on a port. */
 export function nameOf(port: number | string): string {
   return `${hostname()}:${port}`;
 }
@@ -174,10 +159,8 @@ export function noteDeath(store: FleetStore, pid: number): void {
   store.leave(memberId(ownSidecar(), pid)).catch(() => undefined);
 }
 
-/** Environment variable with which a primary passes its sidecar's identity to its workers. */
 const VARIABLE = 'LATCHKEY_SIDECAR';
 
-/** One server, with all of its processes. */
 export interface Sidecar {
   readonly id: string;
   readonly startedAt: EpochMs;
@@ -198,7 +181,6 @@ function beginSidecar(): Sidecar {
   return sidecar;
 }
 
-/** The member id of a process of a sidecar. */
 function memberId({ id }: Sidecar, pid: number): string {
   return `${id}-${pid}`;
 }

@@ -1,5 +1,4 @@
-// Every process imports this module before any other, because a signal may arrive while the others
-// are loaded.
+// Every process imports this module before any other: a signal may arrive while the others are loaded.
 
 /** Commands that serve until a signal ends them. */
 const SERVING: ReadonlySet<string> = new Set(['serve', 'demo']);
@@ -10,9 +9,7 @@ const ending = new AbortController();
 let isStarting = false;
 
 /**
- * Called when a server begins to start, after which a signal to end waits for {@link releaseSignals}.
- * Until then, nothing is open yet, and the process exits at once.
- *
+ * Called when a server begins to start; a signal to end then waits for {@link releaseSignals}.
  * @returns a signal that is aborted when the process is to end
  */
 export function startBegins(): AbortSignal {
@@ -28,7 +25,6 @@ export function releaseSignals(): void {
   });
 }
 
-/** Whether a signal ends this process. */
 export function isEnd(signal: NodeJS.Signals): boolean {
   // A terminal sends SIGINT to workers too, but the primary decides when they end.
   return signal === 'SIGTERM' || (signal === 'SIGINT' && process.send === undefined);
@@ -43,8 +39,7 @@ function hold(signal: NodeJS.Signals): void {
   received.add(signal);
 }
 
-// Node.js would open its debugger on a port of this machine, where every local user could run code
-// in this process.
+// Node.js would open its debugger, where every local user could run code in this process.
 process.on('SIGUSR1', () => undefined);
 
 const command = process.argv.slice(2).find((word) => !word.startsWith('-'));

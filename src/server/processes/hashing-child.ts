@@ -6,16 +6,9 @@ import type { HashingResult, Task } from './hashing.js';
 
 // The process that computes password hashes. `hashing.ts` starts it and communicates with it.
 
-/**
- * Nice value that leaves a tenth of a serving thread's share. At 19 it would be a hundredth, and a
- * busy neighbor would starve logins.
- */
 const LOW_PRIORITY = 10;
 
-/**
- * Lowers the priority. On Linux it is per thread: it is set for all running threads, and later ones
- * inherit it.
- */
+/** On Linux the priority is per thread: set for all that run, and inherited by later ones. */
 function yieldToOthers(): void {
   setPriority(LOW_PRIORITY);
   for (const thread of readdirSync('/proc/self/task')) setPriority(Number(thread), LOW_PRIORITY);
@@ -27,8 +20,7 @@ try {
   // Elsewhere the priority is per process. Where none can be set, hashing competes with serving.
 }
 
-// A signal to the server's process group must not end logins in progress. This process ends with
-// its parent.
+// A signal to the server's process group must not end logins in progress. This process ends with its parent.
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGUSR2'] as const) process.on(signal, () => undefined);
 process.once('disconnect', () => process.exit());
 

@@ -4,21 +4,13 @@ import { passwordsBusy } from '../../accounts/passwords.js';
 
 const PROGRAM = new URL('./hashing-child.js', import.meta.url);
 
-/**
- * Delay before a process that died repeatedly without a result is restarted, first and longest. It
- * doubles each time.
- */
+/** Delay before a process that died is restarted, first and longest. It doubles each time. */
 const FIRST_RESTART_MS = 100;
 const MAX_RESTART_MS = 10_000;
-/**
- * Maximum time for one hash. A process that exceeds it is killed, and the next password starts
- * another.
- */
+/** Maximum time for one hash; a process that exceeds it is killed. */
 const ANSWER_TIMEOUT_MS = 30_000;
 
-/**
- * Environment variables that the process needs. Others may be secrets or options not meant for it.
- */
+/** Environment variables that the process needs. Others may be secrets. */
 const KEPT_VARIABLES = ['PATH', 'LD_LIBRARY_PATH'] as const;
 
 export type Task =
@@ -36,7 +28,6 @@ interface Waiting {
   readonly reject: (error: Error) => void;
 }
 
-/** How the process ended, for the log. */
 interface HashingEnd {
   /** Its exit code, or the system's code for why it could not be started. */
   readonly code: number | string | null;
@@ -46,14 +37,9 @@ interface HashingEnd {
 type OnHashingEnd = (ended: HashingEnd) => void;
 
 /**
- * Hashes passwords in a separate process at low priority.
- *
- * The scheduler prefers the serving process, so a flood of logins waits and requests do not. In one
- * process, hashing threads would get the same share as the serving thread.
- *
- * The process starts with the first password, and again with the next one after it died; pending
- * tasks then fail. Passwords are passed only through its IPC channel. It ends with this process,
- * however that ends.
+ * Hashes passwords in a separate process at low priority, so that a flood of logins waits and requests do
+ * not. It starts with the first password, and again after it died. Passwords are passed only through its IPC
+ * channel.
  */
 export class HashingProcess implements Hasher {
   readonly #concurrency: number;
@@ -65,10 +51,7 @@ export class HashingProcess implements Hasher {
   #mayStartAt = 0;
   #closed = false;
 
-  /**
-   * @param concurrency maximum concurrent hashes
-   * @param onEnd called when the process ended by itself
-   */
+  /** @param onEnd called when the process ended by itself */
   constructor(concurrency: number, onEnd: OnHashingEnd) {
     this.#concurrency = concurrency;
     this.#onEnd = onEnd;
@@ -126,7 +109,6 @@ export class HashingProcess implements Hasher {
       this.#onExit(ended);
     };
     child.once('exit', (code, signal) => onExit({ code, signal }));
-    // The process could not be started, or its channel broke.
     child.on('error', ({ code }: NodeJS.ErrnoException) => {
       child.kill('SIGKILL');
       onExit({ code: code ?? null, signal: null });

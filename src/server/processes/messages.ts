@@ -5,7 +5,6 @@ import type { ShadowDifferenceCounts } from '../../pipeline/shadow-differences.j
 /** Commands from a primary to a worker. Each gets a reply. */
 export type Ask = 'ping' | 'metrics' | 'casualties' | 'prepare' | 'commit' | 'abort' | 'reopen';
 
-/** A worker's handlers of these commands. `value` is sent with `prepare`. */
 type WorkerHandlers = Readonly<Record<Ask, (value: unknown) => Promise<unknown>>>;
 
 const MARK = 'latchkey';
@@ -41,8 +40,6 @@ let questions = 0;
 const early: WorkerRequest[] = [];
 
 /**
- * Sends a command to a worker and returns its reply.
- *
  * @param timeout milliseconds
  * @throws WorkerUnreachable when it is gone or does not reply in time; Error when it fails
  */
@@ -100,22 +97,17 @@ function keepEarly(message: WorkerRequest): void {
   early.push(message);
 }
 
-/**
- * Sends the primary's current configuration to a worker that asks for it. By then, the file may
- * have changed.
- */
+/** Sends the primary's current configuration to a worker that asks for it; the file may have changed. */
 export function sendConfig(worker: ClusterWorker, current: () => LoadedConfig): void {
   worker.on('message', (message) => {
     if (message === HELLO) worker.send({ [HELLO]: current() }, ignoreEnd);
   });
 }
 
-/** Tells the primary that this worker ends: it accepts no more connections. */
 export function reportEnding(): void {
   process.send?.(ENDING, ignoreEnd);
 }
 
-/** Calls back when a worker begins to end. */
 export function onEnding(worker: ClusterWorker, begun: () => void): void {
   worker.on('message', (message) => {
     if (message === ENDING) begun();
@@ -129,29 +121,23 @@ export async function reportFailure(error: unknown): Promise<void> {
   await deliver(FAILURE, { message, stack, code });
 }
 
-/** Calls back with the error that ends a worker, before it exits. */
 export function onFailure(worker: ClusterWorker, failed: (error: Error) => void): void {
   onDelivery(worker, FAILURE, (fields) => failed(Object.assign(new Error(), fields)));
 }
 
 /**
- * Reports this worker's final counts to the primary, and waits until the primary has received them.
- *
- * This must be the worker's last message. Everything that the primary sent earlier arrives before
- * its reply. That includes connections that it handed over before it knew that this worker accepts
- * no more. Each of those is returned and goes to another worker. If the worker just exited, they
- * would stay open in the primary, and their clients would wait forever.
+ * Reports this worker's final counts, and waits for the receipt. Must be its last message: connections that
+ * the primary handed over earlier then arrive before it, and go to another worker. Otherwise they would stay
+ * open in the primary forever.
  */
 export async function reportFinalCounts(counts: FinalCounts): Promise<void> {
   await deliver(FINAL_COUNTS, counts);
 }
 
-/** Calls back with a worker's final counts when it ends normally. */
 export function onFinalCounts(worker: ClusterWorker, received: (counts: FinalCounts) => void): void {
   onDelivery(worker, FINAL_COUNTS, (counts) => received(counts as FinalCounts));
 }
 
-/** Sends a value to the primary, and waits until it has received it, or is gone. */
 async function deliver(mark: string, value: unknown): Promise<void> {
   await new Promise<void>((received) => {
     if (process.send === undefined || !process.connected) {
@@ -165,7 +151,6 @@ async function deliver(mark: string, value: unknown): Promise<void> {
   });
 }
 
-/** Calls back with a value that a worker delivers, and confirms it. */
 function onDelivery(worker: ClusterWorker, mark: string, received: (value: unknown) => void): void {
   worker.on('message', (message: Readonly<Record<string, unknown>> | null) => {
     const value = message?.[mark];
@@ -175,11 +160,7 @@ function onDelivery(worker: ClusterWorker, mark: string, received: (value: unkno
   });
 }
 
-/**
- * Returns the configuration of this worker's primary.
- *
- * @throws Error when the primary is another program
- */
+/** @throws Error when the primary is another program */
 export async function configFromPrimary(): Promise<LoadedConfig> {
   return new Promise((resolve, reject) => {
     const timer = setTimeout(() => {
@@ -202,7 +183,7 @@ export async function configFromPrimary(): Promise<LoadedConfig> {
 }
 
 /**
- * The callback of a message that nobody waits for: the other process may just have ended, which is
- * noticed elsewhere. Without a callback, Node emits the error, and it would end this process.
+ * The callback of a message that nobody waits for: without one, Node would emit the error and end this
+ * process.
  */
 function ignoreEnd(): void {}

@@ -4,14 +4,9 @@ import type { LogSink } from '../../observe/log.js';
 import { isEnd, releaseSignals } from './early-signals.js';
 
 /**
- * Installs the signal and uncaught-exception handlers of a process.
- *
- * SIGTERM or SIGINT drains the process and exits with 0; a second signal exits at once, except in a
- * worker, where the primary decides how long its requests in flight may take. After an
- * uncaught exception, the process logs it, drains and exits with 1; it never continues. Signals that
- * arrived during the start take effect now.
- *
- * @param tasks handlers of SIGHUP and SIGUSR2
+ * SIGTERM or SIGINT drains the process and exits with 0; a second one exits at once, except in a worker.
+ * After an uncaught exception, the process logs it, drains and exits with 1. Signals that arrived during the
+ * start take effect now.
  */
 export function onSignals(
   sink: LogSink,
@@ -36,8 +31,7 @@ export function onSignals(
       // The service manager may signal a worker too, which its primary has told to end.
       if (isEnd(signal) && !(ending && cluster.isWorker)) end(0);
     });
-  // Workers receive these too when the whole process group is signaled, but the primary commands
-  // them.
+  // Workers receive these too when the whole process group is signaled, but the primary commands them.
   process.on('SIGHUP', () => tasks.SIGHUP?.());
   process.on('SIGUSR2', () => tasks.SIGUSR2?.());
   process.on('uncaughtException', (error) => {
@@ -48,22 +42,9 @@ export function onSignals(
 }
 
 /**
- * Sets V8 heap flags that reduce the cost of garbage collection for requests.
- *
- * Call it once, before the first request.
- *
- * The first flag keeps allocations of requests in the young generation, where collection is cheap.
- * Each idle connection keeps its last request alive. With a few hundred of them, V8 takes the
- * objects of requests for long-lived. It then compiles code that allocates some of them in the old
- * generation ("allocation site pretenuring"). One such object keeps its entire request alive until
- * the next full collection. That happened in two of three starts, for the lifetime of the process.
- * A collection took 14 ms instead of 2 (256 connections, 1,600 requests a second, `--trace-gc`).
- *
- * With the second flag, a full collection runs when the heap has doubled since the last one,
- * instead of after about 8 MiB. On one core, a full collection takes half of the processor for 50
- * ms, and requests wait. The 99th percentile of latency was 35 ms or more in two-second intervals
- * with a full collection, and 5 to 15 ms in those without (7,800 requests a second, 256
- * connections).
+ * Sets V8 flags that make collections of garbage cheaper; call it once, before the first request. The first
+ * keeps allocations of requests in the young generation (no "allocation site pretenuring"): one long-lived
+ * object keeps its whole request. With the second, a full collection runs when the heap has doubled.
  */
 export function tuneHeap(): void {
   setFlagsFromString('--no-allocation-site-pretenuring');

@@ -19,26 +19,16 @@ export interface Serving {
   readonly decisionUrl: string | null;
   /** URL of the gRPC port; null when it is off. */
   readonly grpcUrl: string | null;
-  /** Number of serving processes. */
   readonly size: () => number;
   /** Process ids of those that have not responded to this process for ten seconds. */
   readonly hanging: () => readonly number[];
-  /** Metrics of every process, summed, as Prometheus text. */
   readonly metrics: () => Promise<{ type: string; text: string }>;
-  /** Decisions that the shadow policy would change, from every process that compared policies. */
   readonly casualties: () => Promise<readonly ShadowDifferenceCounts[]>;
-  /**
-   * Prepares everything that another configuration needs, without applying it.
-   *
-   * @throws WorkerUnreachable, or Error when a process cannot prepare it
-   */
+  /** @throws WorkerUnreachable, or Error when a process cannot prepare it */
   readonly prepare: (next: LoadedConfig) => Promise<Prepared>;
-  /** Lets other processes reopen their audit logs by name; a commit does this too. */
   readonly reopenAudit: () => Promise<void>;
   /**
-   * Replaces each serving process, one after another. The new process serves before the old one
-   * stops accepting and finishes its requests in flight.
-   *
+   * Replaces each serving process; the new one serves before the old one stops accepting.
    * @throws Error when a new process does not start; the rest stays as it was
    */
   readonly restart: () => Promise<void>;
@@ -48,15 +38,12 @@ export interface Serving {
 
 /** A configuration that is ready to take over. Exactly one of the two is called, once. */
 interface Prepared {
-  /** After it resolves, every request is authorized by the new configuration. */
   readonly commit: () => Promise<void>;
   readonly abort: () => Promise<void>;
 }
 
-/** Result of replacing the workers: why it failed, or null. */
 export type Restarted = { readonly fault: string | null };
 
-/** Replaces the workers one by one, while the others serve. */
 export class Restarter {
   readonly #serving: Serving;
   readonly #log: Log;
@@ -67,11 +54,7 @@ export class Restarter {
     this.#log = log;
   }
 
-  /**
-   * Replaces the workers. Concurrent calls share one replacement.
-   *
-   * @param reason what requested it, for the log
-   */
+  /** Concurrent calls share one replacement. @param reason what requested it, for the log */
   async restart(reason: string): Promise<Restarted> {
     this.#running ??= this.#restart(reason).finally(() => (this.#running = null));
     return this.#running;
@@ -90,7 +73,6 @@ export class Restarter {
   }
 }
 
-/** Serves in this process. */
 export async function startAlone(
   loaded: LoadedConfig,
   opened: OpenedStore,
@@ -119,11 +101,7 @@ export async function startAlone(
   };
 }
 
-/**
- * Serves in workers.
- *
- * @param count number of workers
- */
+/** @param count number of workers */
 export async function startWorkers(
   loaded: LoadedConfig,
   count: number,
@@ -151,15 +129,11 @@ const RELOAD_TIMEOUT_MS = 10_000;
 /** For a worker that is ending. If it hangs, it delays a reload by no more than this, twice. */
 const ENDING_TIMEOUT_MS = 1_000;
 
-/**
- * For a new worker to listen, if it starts alone. It waits for no one but the store: for its write
- * lock, or for two or three answers of a Redis.
- */
+/** For a new worker to listen, if it starts alone; it waits for no one but the store. */
 const START_TIMEOUT_MS = 60_000;
 
 type ReloadCommand = 'prepare' | 'commit' | 'abort';
 
-/** Sends a command of a reload to a worker. */
 async function askMember(
   { worker, phase }: PooledWorker,
   ask: ReloadCommand,
@@ -168,12 +142,7 @@ async function askMember(
   await askWorker(worker, ask, phase === 'ending' ? ENDING_TIMEOUT_MS : RELOAD_TIMEOUT_MS, value);
 }
 
-/**
- * Starts `count` copies of this process as workers on one port, and replaces each one that dies.
- *
- * @param died called with the process id of each worker that ended, however it ended
- * @param onCrashLoop called when workers keep dying and no more are started
- */
+/** Starts `count` copies of this process as workers on one port, and replaces each one that dies. */
 async function startPool(
   loaded: LoadedConfig,
   count: number,
@@ -209,10 +178,7 @@ async function startPool(
     },
     onCrashLoop,
   });
-  /**
-   * Asks every worker for its counts. A worker that does not respond in time counts with its last
-   * report.
-   */
+  /** A worker that does not respond in time counts with its last report. */
   const collectCounts = async <Counts>(
     ask: 'metrics' | 'casualties',
     into: WorkerCounts<PooledWorker, Counts>,
@@ -278,10 +244,7 @@ const INTERVAL_MS = 1_000;
 const TIMEOUT_MS = 10_000;
 
 /**
- * Asks each worker regularly whether it responds. A process that hangs does not exit, so
- * only its silence shows it.
- *
- * @param workers returns the serving workers
+ * Asks each worker regularly whether it responds: a process that hangs does not exit.
  * @returns the process ids of the workers that have not replied for ten seconds
  */
 function watchHeartbeats(workers: () => readonly ClusterWorker[]): () => readonly number[] {
@@ -304,31 +267,21 @@ function watchHeartbeats(workers: () => readonly ClusterWorker[]): () => readonl
       .map(({ process }) => process.pid ?? 0);
 }
 
-/**
- * Counts of all workers, including those that have ended.
- *
- * Without the ended ones, a sum would drop when a worker ends, and rate queries would take the drop
- * for a counter reset.
- */
+/** Counts of all workers, including those that ended: a sum that drops would look like a counter reset. */
 export class WorkerCounts<Worker, Counts> {
   readonly #sum: (counts: readonly Counts[]) => Counts;
   readonly #latest = new Map<Worker, Counts>();
   #departed: Counts | undefined;
 
-  /**
-   * @param sum merges the counts of workers, and drops what ends with a worker, such as the number of
-   *   its connections
-   */
+  /** @param sum merges counts, and drops what ends with a worker, such as the number of its connections */
   constructor(sum: (counts: readonly Counts[]) => Counts) {
     this.#sum = sum;
   }
 
-  /** Records the latest counts of a worker. */
   note(worker: Worker, counts: Counts): void {
     this.#latest.set(worker, counts);
   }
 
-  /** Keeps the counts of a worker that ended. */
   depart(worker: Worker): void {
     const last = this.#latest.get(worker);
     this.#latest.delete(worker);

@@ -7,11 +7,8 @@ import type { Log } from '../../observe/log.js';
 /** Extra time beyond `limits.drain_timeout` before a stopping worker is killed. */
 const KILL_AFTER_MS = 5_000;
 
-/** What each worker listens on. */
 export interface Listeners {
-  /** Number of ports: the public one, and the decision ports after it. */
   readonly ports: number;
-  /** Whether the public port speaks TLS. */
   readonly secure: boolean;
 }
 
@@ -23,7 +20,6 @@ export function whenListening(
 ): void {
   const urls: string[] = [];
   worker.on('listening', ({ address, port }) => {
-    // The public port is the first, and the only one with TLS.
     urls.push(baseUrl({ address: address ?? '0.0.0.0', port }, secure && urls.length === 0));
     if (urls.length === ports) listens(urls);
   });
@@ -31,8 +27,6 @@ export function whenListening(
 
 /**
  * Returns the URLs of a worker once it listens on all ports.
- *
- * @param failure returns the error that the worker reported
  * @throws Error when it ends before that: the reported one, if there is one
  */
 export async function listening(
@@ -49,12 +43,8 @@ export async function listening(
 }
 
 /**
- * Kills a worker that hangs while it starts: nothing else would end it, and a replacement of the
- * workers would wait for it.
- *
- * @param limit milliseconds until it must listen, for each worker that starts: they share the
- *   processors
- * @param starting returns the number of workers that start
+ * Kills a worker that hangs while it starts: a replacement of the workers would wait for it.
+ * @param limit milliseconds for each worker that starts: they share the processors
  */
 export function killUnlessListening(
   worker: ClusterWorker,
@@ -77,9 +67,7 @@ export function killUnlessListening(
 
 /**
  * Ends a worker, and kills it if it does not exit in time.
- *
  * @param endsItself whether it ends without a signal
- * @param limit milliseconds for its requests in flight
  */
 export async function endWorker(
   worker: ClusterWorker,
@@ -103,11 +91,9 @@ export async function endWorker(
 
 /** A connection handle as passed by `node:cluster`. */
 interface Handle {
-  /** Safe to call more than once. */
   close(): void;
 }
 
-/** An internal message about a connection between `node:cluster` and a worker. */
 interface ClusterMessage {
   readonly cmd?: string;
   readonly act?: string;
@@ -119,17 +105,13 @@ interface ClusterMessage {
   readonly accepted?: boolean;
 }
 
-/**
- * Delay after a worker's exit, in which its last acknowledgements are read. Node.js emits no
- * `disconnect` at that point if the worker was killed.
- */
+/** Delay after a worker's exit, in which its last acknowledgements are read. */
 const ACK_GRACE_MS = 500;
 
 type Send = (message: ClusterMessage, handle?: Handle, ...rest: unknown[]) => boolean;
 
 type WorkerProcess = Omit<ChildProcess, 'send'> & { send: Send };
 
-/** A connection that a worker was sent. */
 interface Sent {
   readonly to: WorkerProcess;
   readonly message: ClusterMessage;
@@ -142,14 +124,9 @@ const unanswered = new Map<number, Sent>();
 const returned = new Set<Handle>();
 
 /**
- * Passes connections that a worker had received but not accepted when it ended to another worker.
- *
- * `node:cluster` leaves them open in the primary, so their clients would wait forever
- * (lib/internal/cluster/round_robin_handle.js calls back only when a worker answers, and this one
- * no longer does). They are sent again with the same sequence number, and the worker that accepts
- * them acknowledges them. It also keeps those that are returned after the last worker closed its
- * port, because no other worker asks for them: see {@link closeForgotten}.
- *
+ * Passes connections that a worker had received but not accepted when it ended to another one: `node:cluster`
+ * would leave them open in the primary forever (lib/internal/cluster/round_robin_handle.js). They keep their
+ * sequence number, so that the worker that accepts them acknowledges them.
  * @param nextWorker returns a serving worker; undefined when there is none, then they are closed
  */
 export function redistributeUnaccepted(
@@ -180,8 +157,8 @@ export function redistributeUnaccepted(
         unanswered.delete(number);
         const next = nextWorker();
         if (next === undefined) handle.close();
-        // Without a callback, an error would end the primary. If this worker ends too, the
-        // connection goes to another one.
+        // Without a callback, an error would end the primary. If this worker ends too, another one gets the
+        // connection.
         else processOf(next).send(message, handle, undefined, () => undefined);
       }
       closeForgotten();
@@ -189,10 +166,7 @@ export function redistributeUnaccepted(
   });
 }
 
-/**
- * Closes returned connections once no worker is left to answer: whoever answers asks for the next
- * connection, and a closed one cannot be sent (the error would end the primary).
- */
+/** Closes returned connections once no worker is left to answer, and so to ask for them. */
 function closeForgotten(): void {
   if (unanswered.size > 0) return;
   for (const handle of returned) handle.close();

@@ -22,7 +22,6 @@ const MAX_CRASHES = 10;
 /** A worker process, from its fork to its exit. */
 export interface PooledWorker {
   readonly worker: ClusterWorker;
-  /** The configuration that it runs; null until it has received one. */
   config: LoadedConfig | null;
   /** An `ending` worker accepts no more connections and finishes its requests in flight. */
   phase: 'starting' | 'serving' | 'ending';
@@ -34,18 +33,12 @@ export interface PooledWorker {
   ended?: Promise<void>;
 }
 
-/** What a pool is told at its start. */
 interface PoolSettings {
-  /** Number of workers. */
   readonly count: number;
-  /** What each worker listens on. */
   readonly listeners: Listeners;
-  /** Milliseconds within which a worker that starts alone must listen. Otherwise it is killed. */
   readonly startTimeout: number;
-  /** The configuration of new workers. */
   readonly current: () => LoadedConfig;
   readonly log: Log;
-  /** Called with each new worker before it runs. */
   readonly forked: (member: PooledWorker) => void;
   /** Called with each worker that ended, however it ended. */
   readonly exited: (member: PooledWorker) => void;
@@ -53,10 +46,7 @@ interface PoolSettings {
   readonly onCrashLoop: () => void;
 }
 
-/**
- * Keeps a number of workers running. Whatever ends one of them, at most one more is started for it,
- * and only while there are fewer than that number. Workers that are ending do not count.
- */
+/** Keeps a number of workers running. Ending workers do not count; at most one is started for each. */
 export class WorkerPool {
   readonly #settings: PoolSettings;
   readonly #members = new Set<PooledWorker>();
@@ -65,37 +55,26 @@ export class WorkerPool {
 
   constructor(settings: PoolSettings) {
     this.#settings = settings;
-    // After a drain there are no workers. If the process exits earlier, a hanging worker must not
-    // survive.
+    // After a drain there are no workers. If the process exits earlier, a hanging worker must not survive.
     process.once('exit', () => {
       for (const { worker } of this.#members) worker.process.kill('SIGKILL');
     });
   }
 
-  /** The workers that accept connections, in the order of their start. */
   get serving(): PooledWorker[] {
     return Array.from(this.#members).filter(({ phase }) => phase === 'serving');
   }
 
-  /** The workers that handle requests, including the ending ones. */
   get running(): PooledWorker[] {
     return Array.from(this.#members).filter(({ phase }) => phase !== 'starting');
   }
 
-  /**
-   * The workers that have a configuration, from before they serve until they exit. They take every
-   * reload.
-   */
+  /** The workers that have a configuration, until they exit. They take every reload. */
   get configured(): PooledWorker[] {
     return Array.from(this.#members).filter(({ config }) => config !== null);
   }
 
-  /**
-   * Starts all workers.
-   *
-   * @returns the URLs that they listen on, in the order of listening
-   * @throws Error when one exits before it listens
-   */
+  /** @throws Error when one exits before it listens */
   async start(): Promise<readonly string[]> {
     const starting = Array.from({ length: this.#settings.count }, () => this.#listening(this.#fork()));
     const [urls = []] = await Promise.all(starting);
@@ -103,9 +82,7 @@ export class WorkerPool {
   }
 
   /**
-   * Replaces every worker that exists now, one after another: the new one listens before the old
-   * one ends.
-   *
+   * Replaces every worker that exists now: the new one listens before the old one ends.
    * @throws Error when a new worker does not start; the rest stays as it was
    */
   async replaceAll(): Promise<void> {
@@ -131,18 +108,15 @@ export class WorkerPool {
     }
   }
 
-  /** Ends all workers for good. */
   async drain(): Promise<void> {
     this.#draining = true;
     await Promise.all(Array.from(this.#members, (member) => this.#retire(member)));
   }
 
-  /** Number of workers that do not listen yet. */
   get #starting(): number {
     return Array.from(this.#members).filter(({ phase }) => phase === 'starting').length;
   }
 
-  /** The workers that are to serve. */
   #staying(): PooledWorker[] {
     return Array.from(this.#members).filter((member) => this.#isStaying(member));
   }
@@ -151,7 +125,6 @@ export class WorkerPool {
     return this.#members.has(member) && member.phase !== 'ending';
   }
 
-  /** @throws Error when all workers are to end */
   #refuseWhileDraining(): void {
     if (this.#draining) throw new Error('the server is shutting down');
   }
@@ -177,7 +150,6 @@ export class WorkerPool {
     return member;
   }
 
-  /** @throws Error as {@link listening} */
   async #listening(member: PooledWorker): Promise<readonly string[]> {
     return listening(member.worker, this.#settings.listeners, () => member.failure);
   }
@@ -202,7 +174,6 @@ export class WorkerPool {
     this.#replaceLater(startedAt);
   }
 
-  /** Starts a worker for one that crashed, later after each crash. */
   #replaceLater(startedAt: number): void {
     if (this.#isComplete()) return;
     this.#crashes = performance.now() - startedAt >= STABLE_MS ? 1 : this.#crashes + 1;
@@ -215,7 +186,6 @@ export class WorkerPool {
     return this.#staying().length >= this.#settings.count;
   }
 
-  /** Starts a worker if one is missing. */
   #refill(): void {
     if (!this.#draining && !this.#isComplete()) this.#fork();
   }
@@ -230,7 +200,6 @@ export class WorkerPool {
     }
   }
 
-  /** Ends a worker, and kills it if it does not exit in time. */
   async #retire(member: PooledWorker): Promise<void> {
     const { current, log } = this.#settings;
     member.phase = 'ending';

@@ -17,36 +17,31 @@ import { readUpstreamLoads } from '../../observe/metrics/requests.js';
 import type { Tracing } from '../../observe/tracing.js';
 import type { ShadowDifferenceCounts, ShadowDifferences } from '../../pipeline/shadow-differences.js';
 import { StreamRevalidator } from '../../pipeline/streams.js';
-import { recordUnreadable, type UnreadableInput } from '../../pipeline/unreadable.js';
+import { type UnreadableInput, recordUnreadable } from '../../pipeline/access-log.js';
 import { Membership, nameOf } from '../fleet/membership.js';
 import { loadModules } from '../load-modules.js';
 import { createRuntime, type Runtime } from '../runtime.js';
 import { shadowDifferencesOf } from '../shadow.js';
 import type { OpenedStore } from '../stores/open-store.js';
-import { sumLoads } from '../upstreams.js';
+import { servedFromCacheMs, StoreReadiness } from '../stores/store-readiness.js';
+import { sumLoads } from '../../upstream/upstreams.js';
 import { subscriptionsOf } from '../../webhooks/endpoint.js';
 
 const RETIRE_SWEEP_MS = 200;
 /** Delay before replaced services try again to write their last uses, milliseconds. */
 const FLUSH_RETRY_MS = 1_000;
-/**
- * Minimum lifetime of replaced services after a reload, milliseconds. By then, requests that were
- * still being authorized have reached their upstream.
- */
+/** Minimum lifetime of replaced services, milliseconds: requests still being authorized need them. */
 const AUTHORIZING_MS = 5_000;
 
 /** A process that serves the public port and the decision ports. */
 export interface Worker {
   readonly url: string;
-  /** URL of the decision port; null when it is off. */
   readonly decisionUrl: string | null;
   /** Decisions that the shadow policy would change; empty without one. */
   readonly casualties: () => ShadowDifferenceCounts[];
-  /** URL of the gRPC port; null when it is off. */
   readonly grpcUrl: string | null;
   /** Builds everything that another configuration needs. `commit` makes it take over. */
   prepare(next: LoadedConfig): { readonly commit: () => void; readonly abort: () => Promise<void> };
-  /** Stops accepting, waits for requests in flight, and flushes last-seen data. */
   drain(): Promise<void>;
 }
 
@@ -60,8 +55,10 @@ export async function startWorker(
   const { store, endings } = opened;
   const { port } = loaded.config.listen;
   const member = new Membership(store.fleet, endings, log, configHash(loaded), port, () => streams.settled());
+  const readiness = new StoreReadiness(store.maintenance, servedFromCacheMs(loaded.config));
+  const isReady = async () => !draining && (await readiness.check()).isReady;
   const runtimeOf = (each: LoadedConfig, differences: ShadowDifferences | null): Runtime =>
-    createRuntime(each, opened, log, tracing, () => member.known, undefined, keySets, differences);
+    createRuntime(each, opened, log, tracing, () => member.known, undefined, keySets, differences, isReady);
   let differences = shadowDifferencesOf(loaded, null);
   let runtime = runtimeOf(loaded, differences);
   /** Replaced configurations that are not closed yet. */
@@ -88,7 +85,7 @@ export async function startWorker(
       if (draining && !('stream' in req)) res.shouldKeepAlive = false;
       serve(req, res);
     };
-  const unreadable = (input: UnreadableInput): void => recordUnreadable(runtime.services, input);
+  const unreadable = (input: UnreadableInput): void => recordUnreadable(runtime.services.accessLog, input);
   const handlers: PortHandlers = {
     serve: untilDrained(createRequestListener(() => runtime.services, streams)),
     upgrade: createUpgradeListener(
@@ -188,10 +185,7 @@ async function startGrpc(...args: Parameters<typeof createGrpcServer>): Promise<
   return loaded.createGrpcServer(...args);
 }
 
-/**
- * Waits until no request uses a replaced runtime. Requests finish with the services that they began
- * with.
- */
+/** Requests finish with the services that they began with. */
 async function whenUnused(old: Runtime, isEnding: () => boolean): Promise<void> {
   const settled = performance.now() + AUTHORIZING_MS;
   while (!isEnding() && (performance.now() < settled || old.pending() > 0)) await sleep(RETIRE_SWEEP_MS);
@@ -211,10 +205,8 @@ async function whenFlushed(old: Runtime, isEnding: () => boolean): Promise<void>
 
 const IDLE_SWEEP_MS = 50;
 /**
- * How long idle connections stay open during a drain, milliseconds.
- *
- * A request already on its way still gets its response. The response tells the client to use
- * another connection next time (RFC 9112, section 9.6).
+ * How long idle connections stay open during a drain, milliseconds: a request already on its way still gets
+ * its response, which tells the client to reconnect next time (RFC 9112 9.6).
  */
 const IDLE_GRACE_MS = 1_000;
 /** How long connections that wait for the server are accepted before it closes, milliseconds. */
@@ -222,18 +214,15 @@ const ACCEPT_MS = 500;
 
 /**
  * Closes a server, its idle connections after a moment, and the others after their requests.
- *
  * @param timeout milliseconds after which all connections are closed
  */
 async function closeServer(server: PublicServer, timeout: number): Promise<void> {
   const closed = new Promise<void>((resolve) => {
     server.close(() => resolve());
   });
-  // Otherwise, a connection that becomes idle after its last response would stay until its
-  // keep-alive timeout.
+  // A connection that becomes idle after its last response would stay until its keep-alive timeout.
   let sweep: NodeJS.Timeout | undefined;
-  // In a busy process, the timer may fire before received data is read. Such a connection is not
-  // idle.
+  // In a busy process, the timer may fire before received data is read. Such a connection is not idle.
   const closeIdle = (): void => void setImmediate(() => server.closeIdleConnections());
   const grace = setTimeout(() => {
     closeIdle();
@@ -248,10 +237,8 @@ async function closeServer(server: PublicServer, timeout: number): Promise<void>
 }
 
 /**
- * Waits until the server has accepted the connections that the system has already opened for it.
- *
- * The system resets those that wait when the server stops listening. In a busy process they are
- * many, because node accepts one in each turn of the event loop.
+ * Waits until the server has accepted the connections that the system has opened for it: they would be reset
+ * when it stops listening. Node accepts one in each turn of the event loop.
  */
 async function acceptWaiting(server: PublicServer): Promise<void> {
   const end = performance.now() + ACCEPT_MS;

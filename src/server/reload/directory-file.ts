@@ -2,10 +2,9 @@ import type { Directory } from '../../accounts/declared-directory.js';
 import { type DirectoryApplier, DirectoryUnconfirmed, type NotApplied } from '../../accounts/directory.js';
 import type { Plan } from '../../accounts/directory-plan.js';
 import { directoryAuditEvents } from '../../accounts/directory-differences.js';
-import { SLICE } from '../../accounts/directory-slices.js';
+import { SLICE } from '../../accounts/declared-users.js';
 import { describeRefusedChange, isTransientRefusal } from '../../accounts/refused-change.js';
-import { loadDirectory } from '../../config/directory.js';
-import { directoryRules } from '../../config/directory-rules.js';
+import { loadDirectory, directoryRules } from '../../config/directory.js';
 import type { LoadedConfig } from '../../config/load.js';
 import { partsOf } from '../../store/parts.js';
 import type { AuditEvent, AuditOutcome } from '../../domain/audit.js';
@@ -32,16 +31,11 @@ export class DirectoryRefused extends Error {
   }
 }
 
-/** Whether a file was not checked for a temporary reason outside of it. */
 export function isPassing(error: unknown): boolean {
   return error instanceof Unavailable || (error instanceof DirectoryRefused && error.passes);
 }
 
-/**
- * Applies the directory file of a configuration to the store, if it names one.
- *
- * @throws DirectoryRefused, ConfigError
- */
+/** @throws DirectoryRefused, ConfigError */
 export async function applyDirectoryFile(
   { config }: LoadedConfig,
   opened: OpenedStore,
@@ -52,7 +46,6 @@ export async function applyDirectoryFile(
   await applyDirectory(file, loadDirectory(file, process.env, directoryRules(config)), opened, log);
 }
 
-/** What a start has left to do because the store was not available. */
 export interface LateStart {
   /** Why requests cannot be served yet; null once everything is done. */
   readonly fault: () => string | null;
@@ -60,20 +53,14 @@ export interface LateStart {
   readonly storeFault: () => string | null;
   /** To be called when a reload has applied a directory file, or none is configured any more. */
   readonly applied: () => void;
-  /**
-   * Retries until everything is done.
-   *
-   * @param apply applies the directory file of the current configuration, after any reload in progress
-   */
+  /** @param apply applies the directory file of the current configuration, after any reload in progress */
   readonly retry: (apply: () => Promise<void>) => void;
 }
 
 /**
- * Initializes the store and applies the directory file at startup.
- *
- * A store that is not yet available does not prevent the start: no request is allowed until it is,
- * and the file is applied then. An error in the file itself does prevent it, and so does a store
- * that cannot be used.
+ * Initializes the store and applies the directory file. A store that is not yet available does not prevent
+ * the start: no request is allowed until it is. An error in the file itself does, and a store that cannot be
+ * used.
  */
 export async function applyAtStart(
   loaded: LoadedConfig,
@@ -127,11 +114,6 @@ export async function applyAtStart(
   };
 } // prettier-ignore
 
-/**
- * Applies a directory to the store.
- *
- * @throws DirectoryRefused
- */
 export async function applyDirectory(
   file: string,
   directory: Directory,
@@ -139,8 +121,7 @@ export async function applyDirectory(
   log: Log,
 ): Promise<void> {
   opened.audit.ensureWritable();
-  // The change stands even if its entry cannot be written. The next change waits until entries can
-  // be.
+  // The change stands even if its entry cannot be written. The next change waits until entries can be.
   const note = (events: readonly AuditEvent[]) =>
     opened.audit.note(...events.map((event) => ({ ...event, actor: { file } })));
   const plan = await writeDirectory(file, directory, opened.directory, note);
@@ -157,11 +138,7 @@ export async function applyDirectory(
     );
 }
 
-/**
- * Writes the differences, and reports what was applied or may have been applied.
- *
- * @throws DirectoryRefused, Unavailable
- */
+/** @throws DirectoryRefused, Unavailable */
 export async function writeDirectory(
   file: string,
   directory: Directory,

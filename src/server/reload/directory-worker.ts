@@ -3,8 +3,6 @@ import { loadDirectory } from '../../config/directory.js';
 import { ConfigError } from '../../config/fault.js';
 import type { DirectoryReading, DirectoryToRead } from './read-directory.js';
 
-// The thread of `readDirectory`. It reads one file, posts its content or its errors, and ends.
-
 function read({ file, env, rules }: DirectoryToRead): DirectoryReading {
   try {
     return { directory: loadDirectory(file, env, rules) };

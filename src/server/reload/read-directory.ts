@@ -1,18 +1,15 @@
 import { once } from 'node:events';
 import { statSync } from 'node:fs';
 import { Worker } from 'node:worker_threads';
-import { loadDirectory } from '../../config/directory.js';
-import type { CheckedDirectory, DirectoryRules } from '../../config/directory-rules.js';
+import { loadDirectory, type CheckedDirectory, type DirectoryRules } from '../../config/directory.js';
 import { ConfigError, type Fault } from '../../config/fault.js';
 
-/** Input of the thread. The environment provides the values for `${NAME}`. */
 export interface DirectoryToRead {
   readonly file: string;
   readonly env: NodeJS.ProcessEnv;
   readonly rules: DirectoryRules;
 }
 
-/** Result of the thread. */
 export type DirectoryReading =
   { readonly directory: CheckedDirectory } | { readonly faults: readonly Fault[] };
 
@@ -20,10 +17,7 @@ export type DirectoryReading =
 const SMALL = 64 * 1024;
 
 /**
- * Reads and checks a directory file without blocking this thread.
- *
- * 12,000 users take seconds, so a large file is read on a separate thread.
- *
+ * Reads and checks a directory file; a large one on a separate thread, because 12,000 users take seconds.
  * @throws ConfigError with all errors
  */
 export async function readDirectory(toRead: DirectoryToRead): Promise<CheckedDirectory> {

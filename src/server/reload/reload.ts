@@ -1,6 +1,6 @@
 import { ConfigError, formatFault } from '../../config/fault.js';
 import { logSettings } from '../../config/mask.js';
-import { type CheckedDirectory, directoryRules } from '../../config/directory-rules.js';
+import { type CheckedDirectory, directoryRules } from '../../config/directory.js';
 import { type LoadedConfig, loadConfigToServe } from '../../config/load.js';
 import { keepUntilRestart, needsRestart } from '../../config/restart.js';
 import type { AuditOutcome } from '../../domain/audit.js';
@@ -17,7 +17,6 @@ import { reportCertificate, signaturesOf, watchedFiles } from './watch.js';
 import { applyDirectory, DirectoryRefused, isPassing } from './directory-file.js';
 import { readDirectory } from './read-directory.js';
 
-/** Delay before a postponed reload is retried, first and longest. It doubles each time. */
 const FIRST_RETRY_MS = 1_000;
 const MAX_RETRY_MS = 30_000;
 
@@ -30,7 +29,6 @@ class FilesChanging extends Error {
   }
 }
 
-/** The files of one version, as a reload applies them. */
 interface Files {
   readonly next: LoadedConfig;
   /** Changed settings that only take effect after a restart. */
@@ -40,8 +38,8 @@ interface Files {
 
 export interface Reloaded {
   /**
-   * What came of the reload. It is tried again if it was `postponed`, because the files could not be
-   * checked or applied at the moment, or `unconfirmed`: then the directory may have been applied.
+   * It is tried again if `postponed` (the files could not be checked or applied at the moment) or
+   * `unconfirmed` (the directory may have been applied).
    */
   readonly outcome: 'applied' | 'refused' | 'postponed' | 'unconfirmed';
   /** Why the running configuration stays; empty when the new one took effect. */
@@ -50,10 +48,7 @@ export interface Reloaded {
   readonly needsRestart: readonly string[];
 }
 
-/**
- * Reloads the configuration file and the directory file. Either both are applied completely, or
- * neither.
- */
+/** Either the configuration and the directory are both applied completely, or neither. */
 export class Reloader {
   #current: LoadedConfig;
   readonly #opened: OpenedStore;
@@ -62,20 +57,13 @@ export class Reloader {
   readonly #log: Log;
   readonly #onReloaded: () => void;
   #running: Promise<unknown> = Promise.resolve();
-  /** A reload that has not read the files yet. */
   #waiting: Promise<Reloaded> | undefined;
   #retry: NodeJS.Timeout | undefined;
   #postponed = 0;
-  /**
-   * The files with the faults of the last reload, and those that may be the reason. One may be new
-   * to the running configuration, or may not exist yet.
-   */
+  /** The files with the faults of the last reload, and those that may be the reason. */
   #faulty: readonly string[] = [];
 
-  /**
-   * @param env values for `${NAME}` in the file
-   * @param onReloaded called when another configuration has taken effect
-   */
+  /** @param env values for `${NAME}` in the file */
   constructor(
     current: LoadedConfig,
     opened: OpenedStore,
@@ -101,11 +89,7 @@ export class Reloader {
     return [...new Set([...watchedFiles(this.#current), ...this.#faulty])];
   }
 
-  /**
-   * Reloads, after any reload in progress. Calls that wait for it share one reload.
-   *
-   * @param reason what requested it, for the log
-   */
+  /** Reloads, after any reload in progress. Calls that wait for it share one. @param reason for the log */
   async reload(reason: string): Promise<Reloaded> {
     this.#waiting ??= this.#next(async () => {
       this.#waiting = undefined;
@@ -119,7 +103,6 @@ export class Reloader {
     return this.#next(async () => this.#applyDirectory(this.#current, await readDirectoryOf(this.#current)));
   }
 
-  /** Runs a task after the ones before it. */
   async #next<T>(task: () => Promise<T>): Promise<T> {
     const turn = this.#running.then(task);
     this.#running = turn.catch(() => undefined);
@@ -170,8 +153,7 @@ export class Reloader {
   }
 
   /**
-   * Reads the configuration and the directory file, before anything is applied. A swapped symbolic
-   * link can replace both at any moment; then it reads them again, because one of each version would
+   * Reads both files before anything is applied, again if they changed meanwhile: one of each version would
    * be a state that nobody wrote.
    */
   async #readFiles(): Promise<Files> {
@@ -179,8 +161,7 @@ export class Reloader {
       const before = signaturesOf(this.watched);
       const read = loadConfigToServe(this.#current.file, this.#env);
       const changed = needsRestart(read, this.#current);
-      // Settings that need a restart keep their initial values, also in workers that are replaced
-      // later.
+      // Settings that need a restart keep their initial values, also in workers that are replaced later.
       const next = keepUntilRestart(read, this.#current, changed);
       const directory = await readDirectoryOf(next);
       if (signaturesOf(this.watched) === before) return { next, changed, directory };
@@ -193,10 +174,7 @@ export class Reloader {
     await applyDirectory(config.directory.file, directory, this.#opened, this.#log);
   }
 
-  /**
-   * Schedules a retry. The files were not checked for a temporary reason, and nothing else would
-   * trigger another reload.
-   */
+  /** The files were not checked for a temporary reason, and nothing else would trigger another reload. */
   #tryAgain(reason: string, faults: readonly string[], outcome: 'postponed' | 'unconfirmed'): void {
     const wait = Math.min(MAX_RETRY_MS, FIRST_RETRY_MS * 2 ** this.#postponed);
     this.#postponed += 1;
@@ -229,8 +207,8 @@ function outcomeOf(error: unknown): 'refused' | 'postponed' | 'unconfirmed' {
 }
 
 /**
- * Formats errors for the admin port, which is readable by anyone who reaches it. Unexpected errors
- * may quote a secret, so only their kind is shown.
+ * Anyone who reaches the admin port can read it, and unexpected errors may quote a secret: only their kind is
+ * shown.
  */
 function faultsOf(error: unknown): string[] {
   if (error instanceof ConfigError) return error.faults.map(formatFault);

@@ -8,12 +8,8 @@ const INTERVAL_MS = 1_000;
 
 /**
  * Calls back when one of the files changes: rewritten, replaced, or behind another symbolic link
- * (as Kubernetes swaps them).
- *
- * It polls once a second, and waits until two polls agree, so that a file is not read while it is
- * being written. Stop it with `clearInterval`.
- *
- * @param since the signatures of the files as they were last read
+ * (Kubernetes). Waits until two polls agree, so that a file is not read while it is being written. Stop it
+ * with `clearInterval`.
  */
 export function watchFiles(
   files: () => readonly string[],
@@ -32,7 +28,6 @@ export function watchFiles(
   }, INTERVAL_MS).unref();
 }
 
-/** Returns a text that changes with each of the files. */
 export function signaturesOf(files: readonly string[]): string {
   return files.map(signature).join('\n');
 }
@@ -54,7 +49,6 @@ export function reportCertificate(certificate: ListenerCertificate | null, log: 
     log.warn({ warning }, 'TLS certificate of the public port needs attention');
 }
 
-/** Returns the files of a configuration that are watched. */
 export function watchedFiles({ file, config }: LoadedConfig): string[] {
   const { directory, policy_shadow: shadow, listen } = config;
   const tls = listen.tls === null ? [] : [listen.tls.cert, listen.tls.key, listen.tls.client_ca];

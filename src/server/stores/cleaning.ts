@@ -18,28 +18,19 @@ import type { EpochMs } from '../../util/time.js';
 import { partsOf } from '../../store/parts.js';
 
 const INTERVAL_MS = 60_000;
-/**
- * Interval at which tokens are scanned. It grows where scans would take more than 1 % of the time.
- */
+/** Interval at which tokens are scanned; longer where scans would take more than 1 % of the time. */
 const SCAN_MS = 5_000;
 const SCAN_SHARE = 100;
-/** Time by which last uses from every sidecar have reached the store. */
 const SETTLE_MS = 5_000;
-/** Maximum number of records removed per write, so that no write blocks the store for long. */
 const BATCH = 1_000;
 /** How long an expired token is kept, so that its holder learns why it is refused. */
 const KEEP_EXPIRED_TOKENS_MS = 30 * 24 * 3_600_000;
 
-/** How often last uses are written, and how long before its expiry a token is reported. */
 type CleaningSettings = Pick<Config['tokens'], 'last_seen_interval' | 'warn_before'>;
 
 /**
- * Removes unusable records in the background, reports what expired or is about to, and counts the
- * rest.
- *
- * One process does this for all.
- *
- * @param settings returns the current token settings
+ * Removes unusable records in the background, reports what expired or is about to, and counts the rest, in
+ * one process for all.
  * @returns a function that stops it
  */
 export function startCleaning(opened: OpenedStore, log: Log, settings: () => CleaningSettings): () => void {
@@ -60,10 +51,7 @@ export function startCleaning(opened: OpenedStore, log: Log, settings: () => Cle
   };
 }
 
-/**
- * Scans immediately and then repeatedly. After a failure it retries in a minute; the first failure
- * is not reported.
- */
+/** After a failure it retries in a minute; the first failure is not reported. */
 function startScanning(scan: () => Promise<void>, failed: (error: unknown) => void): () => void {
   let timer: NodeJS.Timeout | undefined;
   let stopped = false;
@@ -116,19 +104,14 @@ async function count(store: Store, now: number): Promise<void> {
 }
 
 const DAY_MS = 86_400_000;
-/** Time spans of the metric, by label. */
 const WITHIN = [
   ['1d', DAY_MS],
   ['7d', 7 * DAY_MS],
   ['30d', 30 * DAY_MS],
 ] as const;
-/** Maximum number of tokens claimed per step. */
 const CLAIMED_AT_ONCE = 500;
 
-/**
- * Counts tokens that expire soon, and reports each once, in the audit log of one process of the
- * fleet.
- */
+/** Counts tokens that expire soon, and reports each once, in the audit log of one process of the fleet. */
 export class ExpiringTokens {
   readonly #opened: Pick<OpenedStore, 'store' | 'audit'>;
   readonly #warnBefore: () => number | null;
@@ -137,19 +120,13 @@ export class ExpiringTokens {
   /** Claimed tokens whose report failed. Nobody else reports them. */
   readonly #unreported = new Set<string>();
 
-  /**
-   * @param warnBefore returns the current `tokens.warn_before`, milliseconds; null disables reports
-   */
+  /** @param warnBefore returns the current `tokens.warn_before`, milliseconds; null disables reports */
   constructor(opened: Pick<OpenedStore, 'store' | 'audit'>, warnBefore: () => number | null) {
     this.#opened = opened;
     this.#warnBefore = warnBefore;
   }
 
-  /**
-   * Counts and reports expiring tokens. Unreported ones are reported by the next call.
-   *
-   * @throws StoreUnavailable when the store cannot be asked
-   */
+  /** Unreported tokens are reported by the next call. @throws StoreUnavailable */
   async scan(now: EpochMs): Promise<void> {
     const warnBefore = this.#warnBefore();
     const farthest = Math.max(30 * DAY_MS, warnBefore ?? 0);
@@ -167,7 +144,6 @@ export class ExpiringTokens {
     this.#reported = new Map(due.map(({ id, expiresAt }) => [id, expiresAt]));
   }
 
-  /** Reports the claimed tokens. */
   async #report(): Promise<void> {
     const { store, audit } = this.#opened;
     for (const id of this.#unreported) {

@@ -22,10 +22,7 @@ import type { Store } from '../../store/store.js';
 /** Prefix of the keys of questions to all processes. */
 const QUESTION = keyOf(QUESTIONS, '');
 
-/**
- * Maximum clock skew before a warning. Each machine decides expiry by its own clock, so the clocks
- * of a fleet must agree.
- */
+/** Maximum clock skew before a warning: each machine decides expiry by its own clock. */
 const MAX_SKEW_MS = 5_000;
 
 /**
@@ -163,10 +160,7 @@ export function cacheFor(
   return { store: cachedStore(kind.store, cache), ended, events };
 }
 
-/**
- * Warns of each reason why a store may lose writes: when the link is established, and when one arises
- * later, because its server may be replaced or reconfigured.
- */
+/** Warns of each reason why a store may lose writes, also of those that arise later. */
 class LossWarnings {
   readonly #kind: Pick<Kind, 'dataLossRisks' | 'warnOfLoss'>;
   #known: readonly string[] = [];
@@ -175,7 +169,6 @@ class LossWarnings {
     this.#kind = kind;
   }
 
-  /** Checks again, and repeats the warnings. */
   repeat(): void {
     this.#known = [];
     this.check();

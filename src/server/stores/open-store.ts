@@ -17,22 +17,17 @@ import type { Store } from '../../store/store.js';
 import { subscriptionsOf } from '../../webhooks/endpoint.js';
 
 /**
- * Shortest timeout of a query of a networked store in a command of the command line, in milliseconds. The
- * configured one limits how long a request waits; here nobody waits but the operator.
+ * Shortest timeout of a query in a command of the command line, milliseconds: nobody waits but the operator.
  */
 const OPERATOR_TIMEOUT_MS = 5_000;
 
-/** The store of a configuration, with its related services. */
 export interface OpenedStore {
   readonly store: Store;
-  /**
-   * Notifications of what ended in the store, by any process; only serving processes receive them.
-   */
+  /** What ended in the store, by any process; only serving processes receive it. */
   readonly endings: Endings;
   readonly passwords: Passwords;
   readonly sealer: Sealer;
   readonly directory: DirectoryApplier;
-  /** The audit log of changes. */
   readonly audit: AuditLog;
   close(): Promise<void>;
 }
@@ -40,25 +35,17 @@ export interface OpenedStore {
 /** A server process, as the store needs to know it. */
 export interface ServerProcess {
   readonly log: Log;
-  /** Destination of that log's lines. */
   readonly lines: Destination;
-  /** Returns the hash of the current configuration. */
   readonly configHash: () => string | undefined;
   /** Whether the process serves requests. A networked store then gets a cache. */
   readonly serves: boolean;
-  /** Called for each audit entry that could not be written. */
   readonly auditFailed: () => void;
-  /** Called after each store operation. */
   readonly onOperation: OnOperation;
   /** Aborted when the process is to end during its start. */
   readonly ending: AbortSignal;
 }
 
-/**
- * Opens the store that a configuration names, and its audit log.
- *
- * @param server absent in commands, which have no log
- */
+/** @param server absent in commands, which have no log */
 export async function openStore(loaded: LoadedConfig, server?: ServerProcess): Promise<OpenedStore> {
   const { config } = loaded;
   const audit = openAudit(loaded, server);
@@ -85,10 +72,7 @@ export async function openStore(loaded: LoadedConfig, server?: ServerProcess): P
   };
 }
 
-/**
- * Returns a hasher that refuses further work once a signal is aborted. Hashing the passwords of a
- * large directory file takes minutes; nothing is written before it is done.
- */
+/** Refuses further work once a signal is aborted: hashing a large directory's passwords takes minutes. */
 function hasherUntil(ending: AbortSignal | undefined): Hasher {
   return {
     ...localHasher,

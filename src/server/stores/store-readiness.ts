@@ -1,27 +1,35 @@
 import type { Config } from '../../config/schema/config.js';
 import type { Maintenance } from '../../store/store.js';
 
+/** Minimum time between probes: everybody may ask at the public port. */
+const INTERVAL_MS = 500;
 /** Minimum time between write probes. More frequent checks get the result of the last one. */
 const WRITE_INTERVAL_MS = 3_000;
 
-/** Checks whether the store can be read and written; logins and new tokens need both. */
 export class StoreReadiness {
   readonly #store: Pick<Maintenance, 'probe' | 'probeWrite'>;
   readonly #toleratedMs: number;
   #readyAt = -Infinity;
   #triedAt = -Infinity;
   #tried: Promise<void> = Promise.resolve();
+  #checkedAt = -Infinity;
+  #checked: ReturnType<StoreReadiness['check']> | undefined;
 
-  /**
-   * @param toleratedMs as {@link servedFromCacheMs} returns it
-   */
+  /** @param toleratedMs as {@link servedFromCacheMs} returns it */
   constructor(store: Pick<Maintenance, 'probe' | 'probeWrite'>, toleratedMs: number) {
     this.#store = store;
     this.#toleratedMs = toleratedMs;
   }
 
-  /** Returns what is wrong with the store, or null, and whether requests can be served anyway. */
   async check(): Promise<{ readonly fault: string | null; readonly isReady: boolean }> {
+    const now = performance.now();
+    if (this.#checked !== undefined && now - this.#checkedAt < INTERVAL_MS) return this.#checked;
+    this.#checkedAt = now;
+    this.#checked = this.#check();
+    return this.#checked;
+  }
+
+  async #check(): ReturnType<StoreReadiness['check']> {
     try {
       await this.#store.probe();
       await this.#probeWrite();
@@ -45,8 +53,8 @@ export class StoreReadiness {
 }
 
 /**
- * Returns how long requests are served from the cache after the store was last available, in
- * milliseconds. The embedded store has no cache.
+ * Returns how long requests are served from the cache without the store, in milliseconds; the embedded one
+ * has none.
  */
 export function servedFromCacheMs({
   store,

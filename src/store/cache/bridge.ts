@@ -3,13 +3,9 @@ import { type Session, sessionEndsAt } from '../../domain/session.js';
 import type { Token } from '../../domain/token.js';
 import type { Revocations } from '../revocations.js';
 
-/** The revocations that this process knows. */
 export type KnownRevocations = Pick<Revocations, 'hasToken' | 'hasSession'>;
 
-/**
- * Sessions and ended credentials that are known while another master is being elected. It
- * complements the token cache.
- */
+/** Sessions and ended credentials that are known while another master is being elected. */
 export class Bridge {
   readonly #revocations: KnownRevocations;
   readonly #ended: LRUCache<string, true>;
@@ -17,7 +13,6 @@ export class Bridge {
   readonly #ids: LRUCache<string, string>;
   readonly #sessions: LRUCache<string, Session>;
 
-  /** @param size maximum number of entries of each kind */
   constructor(size: number, revocations: KnownRevocations) {
     const max = Math.max(1, size);
     this.#revocations = revocations;
@@ -26,7 +21,6 @@ export class Bridge {
     this.#sessions = new LRUCache({ max });
   }
 
-  /** Records that a token or session no longer exists. */
   end(digest: string): void {
     this.#ended.set(digest, true);
     this.#sessions.delete(digest);
@@ -38,7 +32,6 @@ export class Bridge {
     this.#ids.set(digest, id);
   }
 
-  /** Whether a token or session is known to have ended. */
   hasEnded(digest: string): boolean {
     const id = this.#ids.get(digest) ?? '';
     return (
@@ -53,21 +46,17 @@ export class Bridge {
     this.#sessions.set(session.digest, session);
   }
 
-  /**
-   * Returns a session that is certain to be active. One that may have
-   * timed out is left to the store.
-   */
+  /** One that may have timed out is left to the store. */
   session(digest: string): Session | undefined {
     const session = this.#sessions.get(digest);
     return session !== undefined && sessionEndsAt(session) > Date.now() ? session : undefined;
   }
 
-  /** Drops a session that changed or may have changed. */
   dropSession(digest: string): void {
     this.#sessions.delete(digest);
   }
 
-  /** Drops all sessions: changes may have been missed. @returns the digests of those sessions */
+  /** Returns the digests of those that were dropped: changes may have been missed. */
   forgetSessions(): string[] {
     const digests = [...this.#sessions.keys()];
     this.#sessions.clear();
@@ -75,7 +64,6 @@ export class Bridge {
   }
 }
 
-/** Maximum concurrent and queued look-ups; further ones are skipped. */
 const MAX_CONCURRENT = 4;
 const MAX_WAITING = 1_000;
 /** Maximum reads per digest. A read is repeated if another change came in between. */

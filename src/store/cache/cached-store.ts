@@ -49,8 +49,6 @@ function cachedTokens(
 }
 
 /**
- * Changes tokens and drops their cache entries.
- *
  * @param changed digests of tokens that change, of which all processes are notified
  * @param added digests of new ones, of which PostgreSQL notifies nobody
  * @param done the result that means they were changed

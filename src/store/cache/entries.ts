@@ -2,7 +2,6 @@ import { LRUCache } from 'lru-cache';
 import type { TokenWithOwner } from '../token-store.js';
 import { isSameUser, type User } from '../../domain/user.js';
 
-/** A cached answer of the store. */
 export interface Entry {
   readonly found: TokenWithOwner;
   /** `performance.now()` of the answer. */
@@ -45,7 +44,6 @@ export class TokenEntries {
     return this.#digests.get(id);
   }
 
-  /** Returns the digests of cached tokens, most recently used first. */
   digests(): string[] {
     return [...this.#tokens.keys()];
   }
@@ -76,7 +74,6 @@ export class TokenEntries {
 export class Owners {
   readonly #users: LRUCache<string, User>;
 
-  /** @param max maximum number of users */
   constructor(max: number) {
     this.#users = new LRUCache({ max });
   }
@@ -93,7 +90,6 @@ export class Owners {
     return newest;
   }
 
-  /** Updates a known record if this one, read on another occasion, is newer. */
   note(read: User): void {
     const known = this.#users.peek(read.id);
     if (known !== undefined && isNewer(read, known)) this.#users.set(read.id, read);
@@ -109,9 +105,8 @@ export class Owners {
 }
 
 /**
- * Whether one user record is newer than another. Each change sets a later `updatedAt`. If two
- * records differ but have the same time, the one that was read last counts. A user who was deleted
- * and recreated has a later `createdAt`.
+ * Each change sets a later `updatedAt`; at the same time, the one that was read last counts.
+ * A user who was deleted and recreated has a later `createdAt`.
  */
 function isNewer(a: User, b: User): boolean {
   if (a.createdAt !== b.createdAt) return a.createdAt > b.createdAt;

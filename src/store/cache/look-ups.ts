@@ -41,10 +41,7 @@ export class SessionLookUps {
     return found;
   }
 
-  /**
-   * Reads sessions in the background so that they are known at the next failover. They have begun
-   * or ended, or were known before the latest failover.
-   */
+  /** Reads sessions in the background, so that they are known at the next failover. */
   warm(digests: readonly string[]): void {
     if (this.#coverage.isEnabled && this.#bridge !== undefined) this.#warming.add(digests);
   }
@@ -66,7 +63,6 @@ export class SessionLookUps {
   }
 }
 
-/** Caches whether any legacy keys exist. */
 export class LegacyKeys {
   readonly #inner: Pick<TokenStore, 'hasLegacyKeys'>;
   readonly #coverage: Coverage;

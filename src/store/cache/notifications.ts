@@ -6,12 +6,10 @@ export class Coverage {
   #until = -Infinity;
   #generation = 0;
 
-  /** @param bridges whether covered entries are used while the store is unavailable */
   constructor(bridges: boolean) {
     this.#bridges = bridges;
   }
 
-  /** Whether change notifications are received. */
   get isEnabled(): boolean {
     return this.#enabled;
   }
@@ -26,7 +24,6 @@ export class Coverage {
     return this.#generation;
   }
 
-  /** Whether a cached answer can be used without asking the store. */
   isCurrent(now: number): boolean {
     return this.#enabled && now < this.#until;
   }
@@ -44,19 +41,14 @@ export class Coverage {
     this.#until = until;
   }
 
-  /** Starts a new generation after a change: reads in progress predate it. */
   advance(): void {
     this.#generation += 1;
   }
 }
 
-/** Maximum number of changes measured at a time; further ones are not measured. */
 const MAX_WAITING = 1_000;
 
-/**
- * Measures invalidation lag: the time from sending a change until its notification arrives. Every
- * other process receives the same notification.
- */
+/** The time from sending a change until its notification arrives, which all processes receive. */
 export class Lag {
   readonly #sentAt = new Map<string, number>();
   readonly #onReceived: (ms: number) => void;
@@ -74,7 +66,6 @@ export class Lag {
     for (const key of keys) this.#sentAt.delete(key);
   }
 
-  /** Reports the lag of a change whose notification arrived. */
   received(key: string): void {
     const sentAt = this.#sentAt.get(key);
     if (sentAt === undefined) return;

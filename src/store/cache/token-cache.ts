@@ -11,12 +11,8 @@ import { type Entry, Owners, TokenEntries } from './entries.js';
 import type { CacheEvents, CacheSettings } from './settings.js';
 
 /**
- * Caches token look-ups in front of a networked store.
- *
- * Entries are used only while change notifications are received ({@link enable}, {@link disable}).
- * A look-up that began before a change is not kept, and no later caller shares its result. Tokens
- * and their owners are dropped separately: a changed role or lock drops the user, and with it all
- * entries of the user's tokens.
+ * Caches token look-ups while change notifications are received. A look-up that began before a change
+ * is not kept. Owners are dropped separately from their tokens.
  */
 export class TokenCache {
   readonly sessions: SessionLookUps;
@@ -53,11 +49,7 @@ export class TokenCache {
     this.legacyKeys = new LegacyKeys(inner.tokens, this.#coverage);
   }
 
-  /**
-   * Starts using the cache: change notifications arrive from now on. Drops what was read before.
-   *
-   * @param until as for {@link cover}
-   */
+  /** Starts using the cache; drops what was read before notifications arrived. */
   enable(until = Infinity): void {
     const before = this.#entries.digests();
     const sessions = this.#bridge?.forgetSessions() ?? [];
@@ -67,16 +59,11 @@ export class TokenCache {
     this.sessions.warm(sessions);
   }
 
-  /**
-   * Extends the time for which the cache may be used: no change was missed so far.
-   *
-   * @param until `performance.now()` until which that is known
-   */
+  /** @param until `performance.now()` until which no change can have been missed */
   cover(until: number): void {
     this.#coverage.cover(until);
   }
 
-  /** Stops using the cache: change notifications are no longer received. */
   disable(): void {
     this.#coverage.disable();
     this.lag.clear();
@@ -84,11 +71,7 @@ export class TokenCache {
     else this.#dropAll();
   }
 
-  /**
-   * Drops the entries of changed keys and reads them again.
-   *
-   * @param names keys without their prefix; null: any key may have changed
-   */
+  /** @param names keys without their prefix; null: any key may have changed */
   changed(names: readonly string[] | null): void {
     if (names === null) {
       this.#dropAll();
@@ -101,7 +84,6 @@ export class TokenCache {
     this.sessions.warm(namedBy('session:', names));
   }
 
-  /** Drops what ended for good. @param names as in `revocations.ts` */
   ended(names: readonly string[]): void {
     this.drop(endedByName(names).keys());
   }
@@ -123,13 +105,12 @@ export class TokenCache {
     return this.#fills.get(digest) ?? this.#fill(digest);
   }
 
-  /** Updates a cached owner with a user that was read on another occasion, if that is newer. */
   noteUser(found: User | undefined): User | undefined {
     if (found !== undefined) this.#owners.note(found);
     return found;
   }
 
-  /** Drops what changed or may have changed. @param names as in `Ended` */
+  /** @param names as in `Ended` */
   drop(names: Iterable<string>): void {
     this.#begin();
     for (const name of names) {
@@ -143,12 +124,10 @@ export class TokenCache {
     }
   }
 
-  /** Returns the digests of those tokens that are cached. */
   digestsOf(ids: readonly string[]): string[] {
     return ids.map((id) => this.#entries.digestOf(id)).filter((digest) => digest !== undefined);
   }
 
-  /** Starts measuring the lag of token changes that are being sent to the store. */
   sending(digests: readonly string[]): void {
     if (this.#coverage.isEnabled) for (const digest of digests) this.lag.sent(digest);
   }
@@ -186,10 +165,7 @@ export class TokenCache {
     return found;
   }
 
-  /**
-   * Reads tokens in the background so that they are known at the next failover. They were created
-   * or changed, or used before the latest failover.
-   */
+  /** Reads tokens in the background, so that they are known at the next failover. */
   warm(digests: readonly string[]): void {
     if (this.#coverage.isEnabled && this.#bridge !== undefined) this.#warming.add(digests);
   }
@@ -216,7 +192,7 @@ export class TokenCache {
     this.#bridge?.noteToken(found.token);
   }
 
-  /** Returns a token that was read recently enough. As always, the caller checks its expiry. */
+  /** As always, the caller checks its expiry. */
   #stale(digest: string): TokenWithOwner | undefined {
     const entry = this.#keepsWhileDisabled ? this.#entries.get(digest) : undefined;
     if (entry === undefined) return undefined;
@@ -236,7 +212,6 @@ export class TokenCache {
     return this.#owners.get(found.owner.id) === found.owner && now - at < this.#settings.ttl;
   }
 
-  /** @param digest undefined if the token is not cached */
   #dropToken(digest: string | undefined): void {
     if (digest === undefined) return;
     this.#entries.delete(digest);
@@ -259,7 +234,6 @@ export class TokenCache {
   }
 }
 
-/** Returns the names that start with a prefix, without it. */
 function namedBy(beginning: string, names: readonly string[]): string[] {
   return names.filter((name) => name.startsWith(beginning)).map((name) => name.slice(beginning.length));
 }

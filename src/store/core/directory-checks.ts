@@ -1,4 +1,3 @@
-/** Why a change of the directory is refused. */
 import { namesOfRevoked } from '../token-store.js';
 import { loginKey } from '../../domain/user.js';
 import type { EpochMs } from '../../util/time.js';
@@ -20,7 +19,6 @@ const CHECKS: readonly Check[] = [
   refuseDuplicates,
 ];
 
-/** Returns why a change is refused; undefined if it is not. */
 export async function refusalOf(
   tx: Transaction,
   changes: Changes,
@@ -82,7 +80,7 @@ async function refuseCustomers(tx: Transaction, changes: Changes): Promise<Chang
   return undefined;
 }
 
-/** Refuses to remove customers that would keep users or services. {@link refuseCustomers} guards additions. */
+/** {@link refuseCustomers} guards additions. */
 async function refuseCustomersInUse(tx: Transaction, changes: Changes): Promise<ChangeRefused | undefined> {
   const { customers = [], users = [], services = [], removeUsers = [], removeServices = [] } = changes;
   const kept = new Set(customers.map(({ id }) => id));
@@ -126,7 +124,7 @@ async function refuseOwners(tx: Transaction, changes: Changes): Promise<ChangeRe
   return undefined;
 }
 
-/** Refuses a declared token whose id or digest is taken. Revoked ones are skipped, so they do not count. */
+/** Revoked ones are skipped, so they do not count. */
 async function refuseDuplicates(
   tx: Transaction,
   { declared = [] }: Changes,

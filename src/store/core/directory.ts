@@ -85,7 +85,7 @@ async function addsNothing(kv: Kv, changes: Changes): Promise<boolean> {
   return (await kv.read(users.map(({ id }) => keyOf(USER, id)))).every((stored) => stored !== undefined);
 }
 
-/** Applies a set of changes. Everything is checked before anything is written. */
+/** Checks everything before it writes anything. */
 async function applyChanges(
   tx: Transaction,
   events: Events,
@@ -124,7 +124,6 @@ async function applyChanges(
   return undefined;
 }
 
-/** Reads at once what a large change needs. */
 async function preload(tx: Transaction, changes: Changes): Promise<void> {
   const {
     users = [],
@@ -224,7 +223,6 @@ async function removeService(tx: Transaction, id: string): Promise<void> {
   tx.remove(SERVICE, id);
 }
 
-/** Adds a declared token or overwrites its record, unless it was revoked. */
 async function putDeclared(tx: Transaction, events: Events, token: Token): Promise<void> {
   for (const name of namesOfRevoked(token)) if (await tx.has(REVOKED, name)) return;
   const before = await readToken(tx, token.id);

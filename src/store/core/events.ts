@@ -8,24 +8,18 @@ import { EXPIRY_LOOK_BACK_MS, MAX_QUEUED, type WebhookSubscription } from '../we
 import { CURSOR, type ExpiredCursor, USE, USER, WAITING } from './kinds.js';
 import type { Transaction } from './transaction.js';
 
-/** The index of events that wait for a sender, in the order in which they were queued. */
 export const WAITING_EVENTS = 'waiting';
 /** Maximum number of events that wait while no sender runs; further ones are dropped. */
 const MAX_WAITING = 4 * MAX_QUEUED;
 
-/** Queues the events that this process has subscribers for. */
 export class Events {
   subscriptions: readonly WebhookSubscription[] = [];
 
-  /** Queues `token.created`. */
   async created(tx: Transaction, token: Token): Promise<void> {
     await this.ofToken(tx, 'token.created', token, Date.now());
   }
 
-  /**
-   * Queues the event of a token that is being removed: `token.revoked` if it has not expired,
-   * otherwise `token.expired`, unless that was reported.
-   */
+  /** Queues `token.revoked`; for an expired one `token.expired`, unless that was reported. */
   async removed(tx: Transaction, token: Token): Promise<void> {
     if (this.subscriptions.length === 0) return;
     const now = Date.now();

@@ -12,7 +12,6 @@ const PROCESSES = 'processes';
 const LEFT = 'processes_left';
 /** How long the answers to a question are kept, in milliseconds. */
 const KEPT_MS = 15_000;
-/** Questions by the time when they were asked, and who answered one. */
 const QUESTIONS = 'questions';
 const answersTo = (question: string) => `answers:${question}`;
 
@@ -76,13 +75,11 @@ export function fleetStore(transactor: Transactor): FleetStore {
   };
 }
 
-/** Returns the questions whose answers may still be awaited. */
 export async function openQuestions(kv: Kv): Promise<string[]> {
   const found = await kv.range(QUESTIONS, { from: (await kv.clock()) - KEPT_MS });
   return found.map(({ name }) => name);
 }
 
-/** Removes a question with its answers. */
 export async function removeQuestion(tx: Transaction, question: string): Promise<void> {
   for (const { name } of await tx.range(answersTo(question))) tx.unlink(answersTo(question), name);
   tx.unlink(QUESTIONS, question);

@@ -11,7 +11,6 @@ import type { SessionUse, Token, TokenUse } from '../../domain/token.js';
 import type { Customer, Service, User } from '../../domain/user.js';
 import { payloadOf, type StoredWebhookEvent } from '../../domain/webhook.js';
 
-/** A kind of record. */
 export interface Kind<T> {
   readonly name: string;
   /** @throws RecordUnreadable, RecordNewer */
@@ -22,21 +21,17 @@ export interface Kind<T> {
   readonly nameOf?: (id: string) => string;
 }
 
-/** Digests are named by their beginning. */
 const beginning = (digest: string) => digest.slice(0, records.DIGEST_PART);
 
-/** An address from which an account logged in, by its digest. */
 export interface KnownAddress {
   readonly address: string;
   readonly until: EpochMs;
 }
 
-/** A logout that a provider reported, until it no longer concerns any login. */
 export interface KeptLogout extends Omit<RecordedLogout, 'name'> {
   readonly until: EpochMs;
 }
 
-/** The stored state of an endpoint for webhooks, without its events. */
 export interface EndpointState {
   readonly queued: number;
   readonly dropped: number;
@@ -47,11 +42,9 @@ export interface EndpointState {
   readonly lastError: string | null;
   /** When a sender last named it. */
   readonly keptAt: EpochMs;
-  /** The number of the last event that was queued for it. */
   readonly last: number;
 }
 
-/** The lease of the single sender of webhooks. */
 export interface Lease {
   readonly name: string;
   readonly holder: string;
@@ -85,7 +78,6 @@ function orNone<T>(decode: (stored: unknown) => T): (stored: unknown) => T | nul
   return (stored) => unlessDamaged(() => decode(stored)) ?? null;
 }
 
-/** Whether an event can be sent. */
 function isEvent(stored: unknown): boolean {
   const event = stored as StoredWebhookEvent | null | undefined;
   if (!isText(event?.id) || !isText(event?.type) || !isText(event?.subject)) return false;
@@ -116,7 +108,6 @@ export const TOKEN_ID = {
   decode: decoder<{ readonly digest: string }>('token id', { digest: isText }),
 };
 export const USER: Kind<User> = { name: 'user', decode: records.userOf, removable: 'user' };
-/** The id of a user, by login name; it refers to the user. */
 export const LOGIN = {
   name: 'login',
   decode: decoder<{ readonly userId: string }>('login', { userId: isText }),
@@ -228,9 +219,7 @@ export function keyOf({ name }: Kind<unknown>, id: string): Key {
 }
 
 /**
- * Returns the value of a record; undefined if there is none.
- *
- * @param name in messages, if it has another one than usual
+ * @param name in messages, if not the usual one
  * @throws RecordUnreadable, RecordNewer; both name it
  */
 export function valueOf<T>(
@@ -254,7 +243,7 @@ export function valueOf<T>(
   }
 }
 
-/** Whether a record is there and damaged. @throws RecordNewer */
+/** @throws RecordNewer */
 export function isDamaged(kind: Kind<unknown>, id: string, stored: Stored | undefined): boolean {
   try {
     valueOf(kind, id, stored);

@@ -1,8 +1,6 @@
 /**
- * What a store has to do: keep records and indexes, and change several of them at once.
- *
- * The rules of tokens, sessions and all others are written once over this interface, in this folder.
- * An implementation knows neither what is in a record nor why it changes.
+ * What a store has to do. The rules are written once over this interface, in this folder:
+ * an implementation knows neither what is in a record nor why it changes.
  */
 import type { EpochMs } from '../../util/time.js';
 import type { MaybePromise } from '../../util/async.js';
@@ -30,10 +28,8 @@ export interface Member {
 
 /** Part of an index: everything, without bounds. */
 export interface Range {
-  /** Lowest and highest score, both included. */
   readonly from?: number;
   readonly to?: number;
-  /** Members after one, and before another. */
   readonly after?: Member;
   readonly before?: Member;
   readonly limit?: number;
@@ -53,7 +49,6 @@ export interface Commit {
   readonly isReserved: boolean;
 }
 
-/** The last use of a credential. */
 export interface Touch {
   /** The record to write, unless a later use is stored. */
   readonly key: Key;
@@ -63,7 +58,6 @@ export interface Touch {
   readonly of: Key;
 }
 
-/** A record and those that it leads to. */
 export interface Followed {
   readonly chain: readonly Stored[];
   readonly beside: Stored | undefined;
@@ -72,13 +66,9 @@ export interface Followed {
 export interface Kv {
   /** Reads records at one moment, in the order of the keys. */
   read(keys: readonly Key[]): MaybePromise<(Stored | undefined)[]>;
-  /**
-   * Reads a record, the one that it refers to, and so on: at most {@link MAX_REFS}. And one beside
-   * them, all at one moment.
-   */
+  /** Reads a record, those that it leads to ({@link MAX_REFS} in all) and one beside, at one moment. */
   follow(key: Key, beside?: Key): MaybePromise<Followed>;
   range(index: string, range: Range): MaybePromise<Member[]>;
-  /** Counts members with scores from `from` to `to`, both included. */
   count(index: string, from?: number, to?: number): MaybePromise<number>;
   /** Returns the scores of members; undefined for those that an index does not have. */
   scores(index: string, names: readonly string[]): MaybePromise<(number | undefined)[]>;
@@ -87,12 +77,8 @@ export interface Kv {
   touch(uses: readonly Touch[]): Promise<void>;
   /** @throws StoreUnavailable while a record that is missing may still be restored after a failover */
   confirmMissing(): MaybePromise<void>;
-  /**
-   * The same store for what a request waits for: it does not wait until an unavailable store is
-   * back.
-   */
+  /** The same store for requests: it does not wait until an unavailable store is back. */
   readonly urgent: Kv;
-  /** The clock of the store. */
   clock(): MaybePromise<EpochMs>;
   close(): Promise<void>;
 }
@@ -100,7 +86,6 @@ export interface Kv {
 /** A pointer, a token or session, and its owner. */
 export const MAX_REFS = 3;
 
-/** Encodes a record as it is stored: revision, reference and JSON. */
 export function textOf(revision: Revision, ref: Key | undefined, value: unknown): string {
   return `${revision}|${ref ?? ''}|${JSON.stringify(value)}`;
 }

@@ -26,7 +26,6 @@ import { expireSession, removeSudo } from './sessions.js';
 import { readToken, removeToken } from './token-records.js';
 import { pagesOf, type Transaction, type Transactor } from './transaction.js';
 
-/** Records that are removed in one change. */
 const BATCH = 100;
 /** Kinds of which only the record itself has to be removed when it expires. */
 const SIMPLE: readonly Kind<unknown>[] = [ATTEMPTS, KNOWN, LOGOUT, RATE, WRITES];

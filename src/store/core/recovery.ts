@@ -1,7 +1,4 @@
-/**
- * Repairs what a store lost: what ended ends again, what was created is written again. A networked
- * store may lose its latest changes in a failover; a process remembers those of the last hour.
- */
+/** Restores what a networked store lost in a failover, from what this process remembers. */
 import type { Token } from '../../domain/token.js';
 import { isAsVerified } from '../../domain/user.js';
 import type { EpochMs } from '../../util/time.js';
@@ -67,7 +64,6 @@ async function lock(tx: Transaction, id: string, at: EpochMs, by?: 'operator'): 
   return true;
 }
 
-/** The record that comes back with a name. */
 const RECORDS: Readonly<Record<string, Kind<unknown>>> = {
   token: TOKEN_ID,
   legacy: TOKEN,
@@ -78,7 +74,6 @@ const RECORDS: Readonly<Record<string, Kind<unknown>>> = {
   suspended: TOKEN_ID,
 };
 const TIMED: readonly string[] = ['ends', 'user', 'operator', 'suspended'];
-/** Names that are checked at once, and those that are applied in one change. */
 const [CHECKED, APPLIED] = [500, 100];
 
 interface Ended {
@@ -100,9 +95,7 @@ function endedOf(name: string): Ended[] {
 }
 
 /**
- * Ends again what ended before, by name, and tells all processes of it. Returns how many had come
- * back.
- *
+ * Ends again what ended before, and tells all processes. Returns how many had come back.
  * @param index of what the store remembers to have ended
  */
 export async function reapply(
@@ -155,14 +148,11 @@ function damaged<T>(otherwise: T): (error: unknown) => T {
   };
 }
 
-/** What became of a creation: it is there, it was written again, or it is lost. */
 type Recovery = 'there' | 'recovered' | 'lost';
 
 /**
- * Writes a creation again that is missing. What ended meanwhile stays ended.
- *
+ * Writes a missing creation again. What ended meanwhile stays ended.
  * @param mayWrite whether nobody was told yet that it is missing
- * @param index of what the store remembers to have ended
  */
 export async function recover(
   transactor: Transactor,

@@ -33,7 +33,6 @@ import { endAllOf } from './sessions.js';
 import { dropToken, forbid } from './token-records.js';
 import { pagesOf, type Transaction, type Transactor } from './transaction.js';
 
-/** Removes the record of an id. */
 type Remove = (tx: Transaction, id: string) => Promise<void>;
 
 const KINDS: Readonly<Record<RemovableKind, readonly [Kind<unknown>, Remove]>> = {
@@ -58,7 +57,6 @@ const KINDS: Readonly<Record<RemovableKind, readonly [Kind<unknown>, Remove]>> =
   ],
 };
 
-/** Removes a damaged record of a kind by its name. Returns whether there was one. */
 export async function removeDamaged(
   transactor: Transactor,
   kind: RemovableKind,
@@ -80,7 +78,6 @@ export async function removeDamaged(
   return false;
 }
 
-/** Returns the ids of the records that a name may mean. */
 async function* idsOf({ kv }: Transactor, kind: RemovableKind, name: string): AsyncGenerator<string> {
   if (kind === 'token') {
     const { chain: [pointer] } = await kv.follow(keyOf(TOKEN_ID, name)); // prettier-ignore
@@ -127,7 +124,6 @@ async function removeToken(tx: Transaction, digest: string): Promise<void> {
     if ((await tx.get(TOKEN_ID, name))?.digest === digest) return forbidToken(tx, name, digest, owner ?? '');
 }
 
-/** Removes a token that cannot be read, and forbids its id and digest. */
 async function forbidToken(tx: Transaction, id: string, digest: string, userId: string): Promise<void> {
   dropToken(tx, { id, digest, userId });
   tx.unlink(DECLARED, id);
@@ -143,7 +139,6 @@ async function removeSession(tx: Transaction, digest: string): Promise<void> {
   tx.tell(`session:${digest}`);
 }
 
-/** Returns the id of the user to whom a record refers. */
 function ownerOf(ref: string | undefined): string | undefined {
   return ref?.slice(USER.name.length + 1);
 }

@@ -35,7 +35,6 @@ export function rotationStore(transactor: Transactor, events: Events): RotationS
   };
 }
 
-/** Rotates a token within the owner's limits. */
 async function rotateToken(
   tx: Transaction,
   events: Events,

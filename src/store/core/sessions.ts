@@ -89,7 +89,6 @@ async function readUsed(tx: Transaction, digest: string): Promise<Session | unde
   return session && withUse(session, await tx.peek(SESSION_USE, digest));
 }
 
-/** Adds a session within the owner's limit, and returns those that ended for it. */
 async function createSession(
   tx: Transaction,
   session: Session,
@@ -105,7 +104,7 @@ async function createSession(
   return ended;
 }
 
-/** Adds a session with its indexes. One with the same digest is replaced, with its use. */
+/** One with the same digest is replaced, with its use. */
 export function addSession(tx: Transaction, session: Session): void {
   tx.remove(SESSION_USE, session.digest);
   tx.put(SESSION, session.digest, session, keyOf(USER, session.userId));
@@ -114,7 +113,6 @@ export function addSession(tx: Transaction, session: Session): void {
   tx.put(GUARD, sessionsOf(session.userId), {});
 }
 
-/** Returns the sessions that have to end so that another one fits. */
 async function leastUsed(
   tx: Transaction,
   { userId, digest }: Session,
@@ -124,7 +122,7 @@ async function leastUsed(
   return others.toSorted((a, b) => b.lastSeenAt - a.lastSeenAt).slice(maxPerUser - 1);
 }
 
-/** Returns the sessions of a user. Nobody adds one until the commit. */
+/** Nobody adds one until the commit. */
 async function readSessions(tx: Transaction, userId: string): Promise<Session[]> {
   await tx.has(GUARD, sessionsOf(userId));
   const digests = (await tx.range(sessionsOf(userId))).map(({ name }) => name);
@@ -153,7 +151,6 @@ async function endSessionsOf(tx: Transaction, userId: string, except?: string): 
   return ended;
 }
 
-/** Ends all sessions and sudo grants of a user. */
 export async function endAllOf(tx: Transaction, userId: string): Promise<void> {
   await endSessionsOf(tx, userId);
   for (const { name } of await tx.range(sudosOf(userId))) removeSudo(tx, sudoId(userId, name));
@@ -166,7 +163,6 @@ export function removeSudo(tx: Transaction, id: string): void {
   tx.unlink(EXPIRY, expiring(SUDO, id));
 }
 
-/** Whether a recorded logout ended a login. */
 async function isLoggedOut(tx: Transaction, { logouts, ...login }: PendingLogin): Promise<boolean> {
   await tx.load(logouts.map((name) => keyOf(LOGOUT, name)));
   for (const name of logouts) {
@@ -176,7 +172,7 @@ async function isLoggedOut(tx: Transaction, { logouts, ...login }: PendingLogin)
   return false;
 }
 
-/** Records logouts. Of two with the same name, the later times count. */
+/** Of two with the same name, the later times count. */
 async function noteLogouts(
   tx: Transaction,
   logouts: readonly RecordedLogout[],
@@ -194,10 +190,7 @@ async function noteLogouts(
   }
 }
 
-/**
- * Removes a session that ended, or moves its end to where its last use left it. Returns whether it
- * was removed.
- */
+/** Removes a session that ended, or moves its end to where its last use left it. */
 export async function expireSession(tx: Transaction, digest: string, now: EpochMs): Promise<boolean> {
   const session = await readUsed(tx, digest);
   if (session === undefined) tx.unlink(EXPIRY, expiring(SESSION, digest));

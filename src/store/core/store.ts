@@ -1,4 +1,3 @@
-/** Builds a store over any implementation of `Kv`. */
 import type { Store } from '../store.js';
 import { directoryStore } from './directory.js';
 import { Events } from './events.js';

@@ -56,7 +56,7 @@ function latest(
   return until > now ? until : 0;
 }
 
-/** Counts an attempt and returns 0. If it has to wait, it counts nothing and returns until when. */
+/** Returns 0 if it counted the attempt; otherwise until when that has to wait. */
 async function reserve(tx: Transaction, limits: readonly AttemptLimit[], now: EpochMs): Promise<EpochMs> {
   await tx.load(limits.map(({ key }) => keyOf(ATTEMPTS, idOf(key))));
   const counts = await Promise.all(limits.map(({ key }) => tx.get(ATTEMPTS, idOf(key))));

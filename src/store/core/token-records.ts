@@ -20,7 +20,6 @@ import { GUARD, keyOf, REVOKED, TOKEN, TOKEN_ID, USE, USER, WARNED } from './kin
 import type { Member, Range } from './kv.js';
 import type { Transaction } from './transaction.js';
 
-/** Returns a token by its id. */
 export async function readToken(tx: Transaction, id: string): Promise<Token | undefined> {
   const pointer = await tx.get(TOKEN_ID, id);
   return pointer && tx.get(TOKEN, pointer.digest, id);
@@ -36,7 +35,6 @@ export async function familyOf(
   return [id, ...found.map(({ name }) => name)];
 }
 
-/** Counts the active tokens of a user: those that count towards a limit, and those in their overlap. */
 export async function countedOf(
   tx: Transaction,
   userId: string,
@@ -47,13 +45,13 @@ export async function countedOf(
   return { counted: active.length - inOverlap, inOverlap };
 }
 
-/** Returns the ids of a user's tokens that have not expired. Nobody adds one until the commit. */
+/** Nobody adds one until the commit. */
 export async function activeOf(tx: Transaction, userId: string, now: EpochMs): Promise<string[]> {
   await tx.has(GUARD, tokensOf(userId));
   return (await tx.range(tokensOf(userId), { from: now + 1 })).map(({ name }) => name);
 }
 
-/** Removes a user's expired tokens, earliest expiry first, until one more fits. Returns whether it does. */
+/** Removes expired tokens until one more fits. Returns whether it does. */
 export async function makeRoom(
   tx: Transaction,
   events: Events,
@@ -74,7 +72,6 @@ export async function makeRoom(
   return true;
 }
 
-/** Adds a token with its indexes. */
 export async function addToken(tx: Transaction, events: Events, token: Token): Promise<void> {
   putToken(tx, token);
   tx.put(GUARD, tokensOf(token.userId), {});
@@ -96,7 +93,7 @@ function putToken(tx: Transaction, token: Token): void {
   else tx.unlink(OVERLAPS, id);
 }
 
-/** Replaces a token's record; its last use stays. */
+/** Its last use stays. */
 export async function replaceToken(
   tx: Transaction,
   events: Events,
@@ -108,13 +105,13 @@ export async function replaceToken(
   await events.replaced(tx, before, token);
 }
 
-/** Removes a token with its indexes and its last use. The same one may be added again. */
+/** The same one may be added again. */
 export async function removeToken(tx: Transaction, events: Events, token: Token): Promise<void> {
   await events.removed(tx, token);
   dropToken(tx, token);
 }
 
-/** Removes a token with its indexes and its last use, without an event. */
+/** Without an event. */
 export function dropToken(
   tx: Transaction,
   { id, digest, userId }: Pick<Token, 'id' | 'digest' | 'userId'>,
@@ -126,14 +123,12 @@ export function dropToken(
   tx.unlink(EXPIRY, expiring(TOKEN_ID, id));
 }
 
-/** Removes a token for good. */
 export async function revokeToken(tx: Transaction, events: Events, token: Token): Promise<void> {
   await removeToken(tx, events, token);
   tx.tell(`token:${token.id}`);
   forbid(tx, namesOfRevoked(token));
 }
 
-/** Forbids that anything with these names is added again. */
 export function forbid(tx: Transaction, names: readonly string[]): void {
   noteRevoked(tx, names);
   tx.tell(...names.map((name) => `legacy:${name}`));
@@ -146,7 +141,6 @@ export function noteRevoked(tx: Transaction, names: readonly string[]): void {
   }
 }
 
-/** Whether a digest belongs neither to a token nor to a revoked one. */
 export async function isNewDigest(tx: Transaction, digest: string): Promise<boolean> {
   return !(await tx.has(TOKEN, digest)) && !(await tx.has(REVOKED, digest));
 }

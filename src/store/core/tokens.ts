@@ -40,7 +40,6 @@ import {
 } from './token-records.js';
 import { pagesOf, type Transaction, type Transactor } from './transaction.js';
 
-/** Indexes that are read at once. */
 const AT_ONCE = 100;
 
 export class Tokens {
@@ -194,7 +193,6 @@ function withUse(id: string, stored: Stored | undefined, used: Stored | undefine
   return token && { token, use: valueOf(USE, id, used) ?? null };
 }
 
-/** Adds a token within the limits of its owner. */
 async function createToken(
   tx: Transaction,
   events: Events,
@@ -231,7 +229,7 @@ async function updateTokens(
   return 'updated';
 }
 
-/** Revokes tokens and all that came from them, all or none. */
+/** All or none, with all that came from them. */
 async function revokeTokens(
   tx: Transaction,
   events: Events,
@@ -258,7 +256,6 @@ async function revokeTokens(
   return { missing, revoked: revoked.map(({ id }) => id) };
 }
 
-/** Reads tokens at once, with their last uses. */
 async function readTokens(tx: Transaction, ids: readonly string[]): Promise<Map<string, Token>> {
   await tx.load(ids.map((id) => keyOf(TOKEN_ID, id)));
   const pointers = await Promise.all(ids.map(async (id) => tx.get(TOKEN_ID, id)));

@@ -6,17 +6,11 @@ import { StoreUnavailable } from '../faults.js';
 import { type Kind, keyOf, valueOf } from './kinds.js';
 import type { Commit, Key, Kv, Member, Range, Revision, Stored } from './kv.js';
 
-/** How often a change is tried while others change the same records. */
 const TRIES = 30;
-/** Longest pause before another try, in milliseconds. */
 const PAUSE_MS = 20;
 
-/** How a change is made. */
 interface TransactOptions {
-  /**
-   * What the change competes for, as a user's tokens: changes of this process with the same guard
-   * follow each other, so that they do not have to be repeated.
-   */
+  /** What it competes for: changes of this process with the same guard follow each other. */
   readonly guard?: string;
   /** Whether it only removes or replaces ({@link Commit.isReserved}). */
   readonly isReserved?: boolean;
@@ -31,7 +25,6 @@ export class Transaction {
   readonly #tell: string[] = [];
   readonly #counts = new Map<string, number>();
   #isSilent = false;
-  /** Records that may change until the commit. */
   readonly #loose = new Set<Key>();
 
   constructor(kv: Kv) {
@@ -46,11 +39,7 @@ export class Transaction {
     for (const [i, key] of missing.entries()) this.#read.set(key, found[i]);
   }
 
-  /**
-   * Returns a record as this change leaves it; undefined if there is none.
-   *
-   * @param name as for `valueOf`
-   */
+  /** @param name as for `valueOf` */
   async get<T>(kind: Kind<T>, id: string, name?: string): Promise<T | undefined> {
     const key = keyOf(kind, id);
     const own = this.#put.get(key);
@@ -59,7 +48,6 @@ export class Transaction {
     return valueOf(kind, id, this.#read.get(key), name);
   }
 
-  /** Reads records that may change until the commit. */
   async loadLoose(keys: readonly Key[]): Promise<void> {
     for (const key of keys) if (!this.#read.has(key)) this.#loose.add(key);
     await this.load(keys);
@@ -72,7 +60,6 @@ export class Transaction {
     return this.get(kind, id);
   }
 
-  /** Returns a record as it is stored. */
   async stored(kind: Kind<unknown>, id: string): Promise<Stored | undefined> {
     await this.load([keyOf(kind, id)]);
     return this.#read.get(keyOf(kind, id));
@@ -96,12 +83,11 @@ export class Transaction {
     return Math.min(now, await this.#kv.clock());
   }
 
-  /** Reads part of an index, as it was before this change. */
+  /** As it was before this change. */
   async range(index: string, range: Range = {}): Promise<Member[]> {
     return this.#kv.range(index, range);
   }
 
-  /** Counts all members of an index, as it was before this change. */
   async count(index: string): Promise<number> {
     const known = this.#counts.get(index) ?? (await this.#kv.count(index));
     this.#counts.set(index, known);
@@ -139,7 +125,6 @@ export class Transaction {
     this.#isSilent = true;
   }
 
-  /** The number of records that it writes. */
   get size(): number {
     return this.#put.size;
   }
@@ -167,10 +152,8 @@ export class Transaction {
   }
 }
 
-/** Runs changes of a store one after another where they compete, and again where they collide. */
 export class Transactor {
   readonly kv: Kv;
-  /** The last change of each guard. */
   readonly #last = new Map<string, Promise<unknown>>();
 
   constructor(kv: Kv) {
@@ -178,10 +161,8 @@ export class Transactor {
   }
 
   /**
-   * Makes a change, all or nothing. `decide` may run several times, and reads and writes through
-   * its transaction only. What it returns is returned; nothing is written if it wrote nothing.
-   *
-   * @throws StoreUnavailable if others kept changing the same records
+   * Makes a change, all or nothing. `decide` may run several times, and reads and writes through its
+   * transaction only. @throws StoreUnavailable if others kept changing the same records
    */
   async transact<T>(decide: (tx: Transaction) => Promise<T>, options: TransactOptions = {}): Promise<T> {
     const { guard, isReserved = false } = options;
@@ -209,7 +190,6 @@ export class Transactor {
   }
 }
 
-/** Members that are read at once. */
 const PAGE = 500;
 
 /** Reads an index to its end, in parts between which other work is done. */
@@ -224,7 +204,7 @@ export async function* pagesOf(kv: Kv, index: string, range: Range = {}): AsyncG
   }
 }
 
-/** Reads the records that an index names, to its end. Members without a record are passed over. */
+/** Members without a record are passed over. */
 export async function recordsOf<T>(kv: Kv, index: string, kind: Kind<T>): Promise<T[]> {
   const found: T[] = [];
   for await (const page of pagesOf(kv, index)) {

@@ -9,7 +9,6 @@ import type { Transaction } from './transaction.js';
 /** Ids of endpoints contain no slash. */
 export const idIn = (endpoint: string, name: string) => `${endpoint}/${name}`;
 
-/** The state of an endpoint that has none yet. */
 export const NEW: Omit<EndpointState, 'keptAt'> = {
   queued: 0,
   dropped: 0,
@@ -21,12 +20,10 @@ export const NEW: Omit<EndpointState, 'keptAt'> = {
   last: 0,
 };
 
-/** The queues of one endpoint, within one change. */
 export class EndpointQueues {
   readonly endpoint: string;
   readonly #tx: Transaction;
   state: EndpointState;
-  /** Numbers of queued events by customer, as far as they were read. */
   readonly #held = new Map<string, number>();
 
   private constructor(tx: Transaction, endpoint: string, state: EndpointState) {
@@ -40,7 +37,6 @@ export class EndpointQueues {
     return new EndpointQueues(tx, endpoint, state);
   }
 
-  /** Changes the state of the endpoint. */
   note(change: Partial<EndpointState>): void {
     this.state = { ...this.state, ...change };
     this.#tx.put(ENDPOINT, this.endpoint, this.state);
@@ -62,7 +58,7 @@ export class EndpointQueues {
     return (await this.#tx.get(QUEUE, idIn(this.endpoint, subject))) ?? { events: [], attempts: 0 };
   }
 
-  /** Removes the first event of a subject; the next one is due. */
+  /** The next one is due. */
   async removeFirst(subject: string): Promise<void> {
     const [first, ...events] = (await this.queueOf(subject)).events;
     if (first === undefined) return;
@@ -73,7 +69,6 @@ export class EndpointQueues {
     this.note({ queued: this.state.queued - 1 });
   }
 
-  /** Notes a failed attempt for the first event of a subject. */
   async retry(subject: string, at: EpochMs): Promise<void> {
     const queue = await this.queueOf(subject);
     this.#write(subject, { ...queue, attempts: queue.attempts + 1 });
@@ -97,7 +92,6 @@ export class EndpointQueues {
     this.#tx.unlink(dueFor(this.endpoint), subject);
   }
 
-  /** Whether there is room for an event of a customer ({@link SHARE}). */
   async #hasRoom({ type, customerId }: StoredWebhookEvent): Promise<boolean> {
     const free = MAX_QUEUED - this.state.queued;
     const share = type === 'token.revoked' ? SHARE.revocation : SHARE.other;

@@ -18,7 +18,6 @@ import { readToken } from './token-records.js';
 import { pagesOf, type Transaction, type Transactor } from './transaction.js';
 import { EndpointQueues, idIn, NEW } from './webhook-queues.js';
 
-/** Maximum number of events, or of expired tokens, in one change. */
 const BATCH = 200;
 const SENDER = 'sender';
 
@@ -123,7 +122,6 @@ function listed<T>(value: T | undefined): T[] {
   return value === undefined ? [] : [value];
 }
 
-/** Acquires or renews the lease. */
 async function acquire(tx: Transaction, holder: string, ttl: number, now: EpochMs): Promise<string | null> {
   const known = await tx.get(LEASE, SENDER);
   const isHeld = known !== undefined && known.until > now;
@@ -161,7 +159,7 @@ async function queueExpired(tx: Transaction, events: Events, now: EpochMs): Prom
 const isToken = ({ name }: Member) => name.startsWith(`${TOKEN_ID.name}:`);
 const idOf = (name: string) => name.slice(name.indexOf(':') + 1);
 
-/** Moves events that wait to the queues of their endpoints. Returns whether there may be more. */
+/** Returns whether there may be more. */
 async function distribute(tx: Transaction, now: EpochMs): Promise<boolean> {
   const waiting = await tx.range(WAITING_EVENTS, { limit: BATCH });
   await tx.load(waiting.map(({ name }) => keyOf(WAITING, name)));
@@ -185,7 +183,7 @@ async function distribute(tx: Transaction, now: EpochMs): Promise<boolean> {
   return waiting.length === BATCH;
 }
 
-/** Records the outcome of an attempt. Returns false if the event is not first any more. */
+/** Returns false if the event is not first any more. */
 async function settle(
   tx: Transaction,
   endpoint: string,
@@ -246,7 +244,7 @@ async function resend(
   return count;
 }
 
-/** Notes which endpoints exist. Returns those that no sender has named for a while. */
+/** Returns those that no sender has named for a while. */
 async function keepEndpoints(tx: Transaction, known: ReadonlySet<string>, now: EpochMs): Promise<string[]> {
   const lapsed: string[] = [];
   for (const { name } of await tx.range(ENDPOINTS)) {
@@ -257,7 +255,6 @@ async function keepEndpoints(tx: Transaction, known: ReadonlySet<string>, now: E
   return lapsed;
 }
 
-/** Removes the state and the events of an endpoint. */
 async function forget(tx: Transaction, endpoint: string): Promise<void> {
   for (const { name } of await tx.range(dueFor(endpoint))) tx.remove(QUEUE, idIn(endpoint, name));
   for (const { name } of await tx.range(deadOf(endpoint))) tx.remove(DEAD, idIn(endpoint, name));

@@ -2,9 +2,8 @@ import { statfsSync } from 'node:fs';
 import { StoreUnavailable } from '../faults.js';
 
 /**
- * Refuses writes before the disk is full. If a memory map cannot grow, the error cannot
- * always be caught (https://github.com/kriszyp/lmdb-js: a full disk has ended
- * processes), and reads must go on.
+ * Refuses writes before the disk is full: a map that cannot grow can end the process, and reads
+ * must go on (https://github.com/kriszyp/lmdb-js).
  */
 export class DiskSpace {
   readonly #path: string;
@@ -16,11 +15,7 @@ export class DiskSpace {
     this.#minFree = minFree;
   }
 
-  /**
-   * @param isReserved whether the write may use the space that is reserved: low space must never
-   *   prevent revoking, locking or setting passwords
-   * @throws StoreUnavailable if too little space is free
-   */
+  /** @param isReserved low space must never prevent revoking, locking or setting passwords */
   require(isReserved: boolean): void {
     if (this.#minFree === 0) return;
     const { bavail, bsize } = statfsSync(this.#path);

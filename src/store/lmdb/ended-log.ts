@@ -1,26 +1,22 @@
-/** What ended or changed, for the other processes on the same store. */
 import { keyOf, QUESTION } from '../core/kinds.js';
 import type { Key } from '../core/kv.js';
 import { CHANGED_KEYS, changedByKey, type Ended, type Endings, endedByName } from '../endings.js';
 import type { Environment } from './environment.js';
 
-/** Maximum number of entries. A process reads them every few milliseconds. */
 const KEPT = 1_000;
-/** How often a process polls for new entries, in milliseconds; one poll takes 4 µs. */
+/** How often a process polls for new entries, in milliseconds. */
 const POLL_MS = 25;
 
 /** Distinguishes keys of records that changed from names of what ended (`revocations.ts`). */
 const CHANGED = 'key:';
 const QUESTIONS = keyOf(QUESTION, '');
 
-/** Returns what to append for a change of a record; undefined: nothing. */
 export function entryFor(key: Key, existed: boolean, isRemoved: boolean): string | undefined {
   const isQuestion = !isRemoved && key.startsWith(QUESTIONS);
   const mayEnd = existed && CHANGED_KEYS.some((start) => key.startsWith(start));
   return isQuestion || mayEnd ? CHANGED + key : undefined;
 }
 
-/** Appends what ended or changed. Run it in a write transaction. */
 export function appendEnded({ ended }: Environment, names: readonly string[]): void {
   if (names.length === 0) return;
   let last = lastOf(ended);
@@ -37,7 +33,6 @@ interface NewEntries {
   readonly areAll: boolean;
 }
 
-/** Notifies a process of what is appended from now on: the log is polled. */
 export class EndedLog {
   readonly #env: Environment;
   readonly #endings: Endings;

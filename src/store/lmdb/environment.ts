@@ -1,4 +1,3 @@
-/** Opens the databases of the embedded store. */
 import { chmodSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Database, open, type RootDatabase } from 'lmdb';
@@ -12,7 +11,6 @@ import { refuseDamaged } from './verify.js';
 const FORMAT = 2;
 const FROM_BACKUP = 'restore it from a backup, or remove data.mdb if the store never held anything';
 
-/** The databases of one LMDB environment. */
 export interface Environment {
   readonly root: RootDatabase;
   /** Held while the environment is opened and during each write. */
@@ -23,12 +21,10 @@ export interface Environment {
   readonly members: Database<true, [string, number, string]>;
   /** Scores by `[index, name]`. */
   readonly scores: Database<number, [string, string]>;
-  /** What recently ended or changed, by an increasing number. */
   readonly ended: Database<string, number>;
   readonly meta: Database<number, string>;
 }
 
-/** Opens the environment in a folder, which is created (mode 0700) if missing. */
 export function openEnvironment(path: string): Environment {
   let openingLock: OpeningLock;
   try {
@@ -51,8 +47,7 @@ function openUnderLock(path: string, openingLock: OpeningLock): Environment {
     const files = ['data.mdb', 'lock.mdb'].map((name) => join(path, name));
     files.forEach(refuseForbidden);
     refuseDamaged(join(path, 'data.mdb'), false, FROM_BACKUP);
-    // Without overlapping sync, a commit returns once it is on disk. That is what
-    // acknowledging a write means here.
+    // Without overlapping sync, a commit returns once it is on disk.
     root = open({ path, maxDbs: 8, overlappingSync: false, noSubdir: false, maxReaders: MAX_PROCESSES });
     for (const file of files) chmodSync(file, 0o600);
   } catch (cause) {

@@ -22,18 +22,11 @@ import type { DiskSpace } from './disk-space.js';
 import { appendEnded, entryFor } from './ended-log.js';
 import type { Environment } from './environment.js';
 
-/**
- * Maximum length of a key to look up, in bytes. LMDB allows 1978 and fails on longer ones. No id or
- * login is longer, so such a key cannot exist.
- */
+/** LMDB fails on keys of more than 1978 bytes. No id or login is that long. */
 const MAX_KEY = 1_024;
 const BAR = 0x7c;
-/** Number of the last commit. */
 const REVISION = 'revision';
-/**
- * Last uses are written in at most `MAX_PARTS` parts of at least `MIN_PART` records, with pauses.
- * Written at once, those of a thousand tokens stopped everything for 25 ms every second.
- */
+/** Last uses are written in parts with pauses: one large write would stop everything else. */
 const MAX_PARTS = 16;
 const MIN_PART = 128;
 const PART_PAUSE_MS = 20;
@@ -47,7 +40,6 @@ export class LmdbKv implements Kv {
   readonly #known: DecodedRecords;
   readonly #closing: () => void;
 
-  /** @param closing called first when the store is closed */
   constructor(env: Environment, space: DiskSpace, closing: () => void) {
     this.#env = env;
     this.#space = space;
@@ -107,10 +99,7 @@ export class LmdbKv implements Kv {
     return this.attempt(() => names.map((name) => this.#env.scores.get([index, name])));
   }
 
-  /**
-   * Makes a change in one synchronous transaction, which is on disk when it returns (about 0.5 ms). It
-   * holds the lock that all processes share, so the check and the change are atomic.
-   */
+  /** One synchronous transaction under the lock that all processes share, on disk when it returns. */
   commit(change: Commit): Revision | null {
     return this.#write(change.isReserved, () => {
       for (const [key, revision] of change.expect) if (this.#known.revisionOf(key) !== revision) return null;
@@ -153,10 +142,7 @@ export class LmdbKv implements Kv {
     return Date.now();
   }
 
-  /**
-   * Frees the snapshots of processes that were killed while they read. As long as LMDB keeps one,
-   * it reuses no page that was freed since, and the file grows with each write.
-   */
+  /** Frees the snapshots of killed processes, for which the file would grow with each write. */
   forgetKilledReaders(): void {
     this.#env.root.readerCheck();
   }
@@ -167,10 +153,7 @@ export class LmdbKv implements Kv {
     await this.#env.openingLock.close();
   }
 
-  /**
-   * Reads from the newest snapshot. lmdb keeps one until a timer fires, and another process may have
-   * revoked something since.
-   */
+  /** Reads from the newest snapshot: another process may have revoked something since the last one. */
   attempt<T>(work: () => T): T {
     try {
       this.#env.root.resetReadTxn();
@@ -213,21 +196,14 @@ function asUnavailable(error: unknown): StoreUnavailable {
   return new StoreUnavailable(`the store is unavailable (${reason})`, { cause: error });
 }
 
-/** Maximum number of remembered records. */
 const MAX_REMEMBERED = 60_000;
-/**
- * When all are remembered, one in this many new records evicts another. Records that are read again
- * and again are remembered soon; a million that are read once cost a quarter less than otherwise.
- */
+/** When all are remembered, one in this many new records evicts another: most are read only once. */
 const ONE_IN = 16;
 
 /** A record as lmdb returns it: a view that is valid until the next read. */
 type Window = Buffer & { latin1Slice(start: number, end: number): string };
 
-/**
- * Keys of records as bytes, by their length. lmdb writes a string into its key character by
- * character, which for a digest takes longer than the look-up itself (instructions counted).
- */
+/** Keys as bytes, by length: lmdb writes a string into its key character by character. */
 const KEYS = Array.from(
   { length: 65 },
   (_, length) => Buffer.alloc(length) as Buffer & { latin1Write(text: string): void },
@@ -236,16 +212,10 @@ const IS_ASCII = /^[\x20-\x7e]*$/;
 
 interface Known {
   readonly stored: Stored;
-  /** The length of the record in bytes. */
   readonly length: number;
 }
 
-/**
- * Remembers a decoded record for as long as it has the same revision.
- *
- * Each look-up reads the record from the newest snapshot, so a change by any process is seen at
- * once. Only the decoding is saved.
- */
+/** Remembers a decoded record as long as it has the same revision; the record is read each time. */
 class DecodedRecords {
   readonly #records: Environment['records'];
   readonly #known = new LRUCache<Key, Known>({ max: MAX_REMEMBERED });

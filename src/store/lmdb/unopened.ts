@@ -8,7 +8,6 @@ import { DamagedFile } from './verify.js';
 
 const MAKE_WRITABLE = 'make it writable for the user that runs Latchkey (chown)';
 
-/** Describes why the store in a folder could not be opened, and what to do about it. */
 export function unopened(path: string, cause: unknown): StoreUnavailable {
   if (cause instanceof DamagedFile)
     return new StoreUnavailable(`${path} cannot be opened as a store ${cause.message}`, { cause });
@@ -26,11 +25,8 @@ export function unopened(path: string, cause: unknown): StoreUnavailable {
 }
 
 /**
- * Refuses a file that this user may not read, write or create, before lmdb opens it. Without
- * permission for a lock file, lmdb would kill the process (measured: SIGSEGV). A symbolic link is
- * refused as in `files/write-file`: lmdb would write to the file that it leads to.
- *
- * @throws LinkRefused, or a system error with the path of the file or of its folder
+ * Refuses a file that this user may not use: without permission for a lock file, lmdb dies (SIGSEGV).
+ * A symbolic link is refused: lmdb would write to the file that it leads to.
  */
 export function refuseForbidden(file: string): void {
   if (lstatSync(file, { throwIfNoEntry: false })?.isSymbolicLink() === true) throw symbolic(file);
@@ -38,7 +34,6 @@ export function refuseForbidden(file: string): void {
   else accessSync(dirname(file), files.W_OK | files.X_OK);
 }
 
-/** Reports that this user may not use a store's folder or one of its files, and why. */
 function forbidden(path: string, cause: unknown): StoreUnavailable {
   const [found, uid] = ownerOf((cause as NodeJS.ErrnoException).path ?? path);
   const reason = describeSystemError({ code: 'EACCES' });
@@ -49,7 +44,6 @@ function forbidden(path: string, cause: unknown): StoreUnavailable {
   return new StoreUnavailable(`${path} cannot be opened as a store (${reason}); ${remedy}`, { cause });
 }
 
-/** Returns the nearest part of a path that this user can see, and the id of its owner. */
 function ownerOf(path: string): [found: string, uid: number] {
   try {
     const known = statSync(path, { throwIfNoEntry: false });

@@ -6,17 +6,11 @@ const META = { magic: 24, pageSize: 48, freeRoot: 88, mainRoot: 136, transaction
 const MAGIC = 0xbeefc0de;
 const NO_PAGE = 0xffff_ffff_ffff_ffffn;
 
-/** A file of a store that must not be opened. The message names the file and the remedy. */
 export class DamagedFile extends Error {}
 
 /**
- * Refuses a damaged file before lmdb maps it unchecked, which would kill the process (measured:
- * SIGSEGV on a foreign file, SIGBUS on a truncated one). A file that does not exist yet is fine.
- *
- * @param file an LMDB file
- * @param mayBeEmpty whether the file may have no content, as while another process creates it
- * @param remedy what to do about a damaged file
- * @throws DamagedFile, or a system error
+ * Refuses a damaged file before lmdb maps it unchecked, which would kill the process.
+ * @param mayBeEmpty as while another process creates it
  */
 export function refuseDamaged(file: string, mayBeEmpty: boolean, remedy: string): void {
   let descriptor: number;
@@ -34,7 +28,7 @@ export function refuseDamaged(file: string, mayBeEmpty: boolean, remedy: string)
   }
 }
 
-/** Returns what is wrong with a file, in words that follow its name; undefined if nothing is. */
+/** In words that follow the file's name; undefined if nothing is wrong. */
 function faultOf(descriptor: number, size: number, mayBeEmpty: boolean): string | undefined {
   if (size === 0) return mayBeEmpty ? undefined : 'is empty, as a full disk leaves it';
   const first = readMeta(descriptor, 0);

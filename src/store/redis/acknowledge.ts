@@ -10,15 +10,11 @@ export type AcknowledgeSettings = NonNullable<RedisSettings['acknowledge']>;
 /** The number of replicas that confirmed; of WAITAOF also whether the server itself did. */
 type Answer = number | [local: number, replicas: number];
 
-/** The first Redis version with WAITAOF. */
 const WAITAOF_SINCE = [7, 2] as const;
 
 /**
- * Waits until replicas have the changes of a session.
- *
- * `WAIT` blocks its connection and covers everything that was written on it
- * before. So changes whose replies arrive together share one `WAIT`, and those
- * that arrive meanwhile share the next one.
+ * `WAIT` covers everything that was written on its connection before, so changes whose replies
+ * arrive together share one.
  */
 export class Acknowledgement {
   readonly #settings: AcknowledgeSettings;
@@ -31,11 +27,7 @@ export class Acknowledgement {
     this.#commandTimeout = commandTimeout;
   }
 
-  /**
-   * Resolves when enough replicas have what the session wrote.
-   *
-   * @throws OutcomeUnknown if they do not confirm it in time
-   */
+  /** @throws OutcomeUnknown if not enough replicas confirm it in time */
   async wait(session: MasterSession): Promise<void> {
     const { replicas } = this.#settings;
     const count = await this.#wait(session);
@@ -70,7 +62,6 @@ export class Acknowledgement {
     return answer[0] === 1 ? answer[1] : -1;
   }
 
-  /** Whether to wait for the server's append-only file, too: it writes one and knows WAITAOF. */
   #waitsForDisk(session: MasterSession): Promise<boolean> {
     const known = this.#onDisk.get(session);
     if (known !== undefined) return known;

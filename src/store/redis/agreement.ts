@@ -1,32 +1,21 @@
 import type { RedisNode } from '../../domain/redis-address.js';
 
-/** The server that is the master, and the failover that made it the master. */
 export interface AgreedMaster {
   readonly node: RedisNode;
   /**
-   * Number of the failover that made it the master; 0 where a new master always begins a new
-   * history. Sentinels may choose a server again that never learned that it was replaced. Its
-   * history goes on, without what the master in between acknowledged.
+   * Number of the failover; 0 where a new master always begins a new history. Sentinels may choose a
+   * server again that never learned it was replaced, without what the master in between had.
    */
   readonly epoch: number;
 }
 
-/** The voters that decide which server is the master. */
 export interface MasterElectors {
-  /**
-   * Returns the server that they agree on now.
-   *
-   * @throws Error if too few answer or they do not agree
-   */
+  /** @throws Error if too few answer or they do not agree */
   findMaster(): Promise<AgreedMaster>;
   close(): void;
 }
 
-/**
- * Returns the answer of a majority; undefined if there is none.
- *
- * @param members total number of members, whether they answered or not
- */
+/** @param members total number, whether they answered or not */
 export function majority<T>(
   answers: readonly T[],
   members: number,
@@ -41,7 +30,6 @@ export function majority<T>(
   return undefined;
 }
 
-/** The answers of voters, and the failure of the first that gave none. */
 interface Hearing<T> {
   readonly opinions: readonly T[];
   readonly failure: Error | undefined;
@@ -56,11 +44,7 @@ export async function hear<T>(votes: Iterable<Promise<T>>): Promise<Hearing<T>> 
   };
 }
 
-/**
- * Returns why there is no agreement.
- *
- * @param voters their name in the plural
- */
+/** @param voters their name in the plural */
 export function noMajority(
   { opinions, failure }: Hearing<unknown>,
   members: number,

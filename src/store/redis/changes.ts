@@ -9,13 +9,9 @@ import type { MasterSession } from './session.js';
 /** How long to ask about an unanswered change, and how often, in milliseconds. */
 const CONFIRM_MS = 5_000;
 const CONFIRM_AGAIN_MS = 100;
-/**
- * A reply that took longer counts only if the master is confirmed after it: the server may have
- * been stopped meanwhile.
- */
+/** A slower reply counts only if the master is confirmed after it: the server may have stood still. */
 const PROMPT_MS = 250;
 
-/** A script that changes something, and the key of its mark. */
 interface Change {
   readonly mark: string;
   readonly run: (session: MasterSession) => Promise<unknown>;
@@ -32,8 +28,6 @@ export class Changes {
   }
 
   /**
-   * Makes a change and returns its answer.
-   *
    * @param patience how long it may wait for a master, in milliseconds
    * @throws StoreUnavailable; OutcomeUnknown if it was sent and its outcome is unknown
    */
@@ -59,17 +53,14 @@ export class Changes {
     }
   }
 
-  /**
-   * Waits until a change counts: enough replicas have it, and its
-   * server was confirmed as the master.
-   */
+  /** Waits until a change counts: enough replicas have it, and its server is confirmed as the master. */
   async #acknowledge(session: MasterSession, sentAt: number): Promise<void> {
     await this.#acknowledgement?.wait(session);
     const now = performance.now();
     if (now - sentAt > PROMPT_MS || !session.lease.isHeld()) await session.confirmSince(now);
   }
 
-  /** Determines the outcome of a change whose reply did not arrive. @param cause why it did not */
+  /** @param cause why the reply did not arrive */
   async #settle(
     first: MasterSession,
     { mark, run }: Change,
@@ -102,12 +93,11 @@ export class Changes {
     }
   }
 
-  /** Reads the mark of a change. A change that was not made is given up. */
+  /** A change that was not made is given up. */
   async #find(session: MasterSession, mark: string): Promise<unknown> {
     const found = (await session.changes.eval(CONFIRM, 1, mark)) as string;
     return found === GIVEN_UP ? GIVEN_UP : answerIn(found);
   }
 }
 
-/** The change was given up before it was made. */
 class GivenUp extends Error {}

@@ -19,28 +19,14 @@ import {
 import type { MasterSession } from './session.js';
 import type { RedisSettings } from './settings.js';
 
-/**
- * How long a start waits for the first connection before it goes on without one. It is longer than
- * a server without a reply is waited for (`session.ts`), so that the reason is known.
- */
+/** How long a start waits for a connection: long enough to learn why there is none. */
 const FIRST_CONNECTION_MS = 2_500;
-/**
- * Timeout of a change, as a multiple of that of a read. Giving a change up late costs
- * less than not knowing its outcome.
- */
+/** A change times out later than a read: giving it up late costs less than an unknown outcome. */
 const CHANGE_TIMES = 4;
-/**
- * How long everything but look-ups waits for another master, where one can be elected. A failover
- * takes two to four seconds, and whoever creates or revokes something would only retry.
- */
+/** How long everything but look-ups waits for another master: a failover takes two to four seconds. */
 const PATIENCE_MS = 5_000;
-/**
- * Lateness of a timeout that shows that this process itself stood still (a busy machine, a long
- * garbage collection), in milliseconds. A reply may have arrived meanwhile, but timers run before
- * sockets are read.
- */
+/** A timeout this late shows that this process stood still; a reply may have arrived meanwhile. */
 const STOOD_STILL_MS = 25;
-/** Callbacks for adopting a master, and for what this process's own changes end. */
 export interface ClientEvents {
   /** Called before anything else uses the session. */
   readonly adopt: Adopt;
@@ -49,25 +35,18 @@ export interface ClientEvents {
 }
 
 /**
- * Runs commands and scripts on the master. Every failure is a
- * {@link StoreUnavailable}, never an answer.
- *
- * An answer counts only if the server that gave it is confirmed as the master at that time. A
- * server that leaves several commands unanswered is abandoned. While there is no master, look-ups
- * fail at once, so that they do not queue up for a timeout. Other commands wait for the next master
- * where there can be one.
+ * Runs commands and scripts on the master. An answer counts only if its server is confirmed as the
+ * master at that time. Without a master, look-ups fail at once; other commands wait for the next one.
  */
 export class RedisClient {
   /** Key prefix in braces: the hash tag that puts all keys in one slot. */
   readonly prefix: string;
-  /** Callbacks of the owner of this client, which keeps revocations. */
   events: ClientEvents = { adopt: async () => undefined, ended: () => undefined };
   readonly #master: Master;
   readonly #database: number;
   readonly #scripts: Scripts;
   readonly #commandTimeout: number;
   readonly #changeTimeout: number;
-  /** How long anything but a look-up may take, in milliseconds. */
   readonly #patience: number;
   readonly #changes: Changes;
 
@@ -93,23 +72,18 @@ export class RedisClient {
     );
   }
 
-  /** Returns the current connection for commands. @throws StoreUnavailable */
   get connection(): Redis {
     const session = this.#master.held;
     if (session === undefined) throw new StoreUnavailable('Redis is unavailable (no master)');
     return session.commands;
   }
 
-  /** Returns the session with the master. @throws StoreUnavailable */
   async session(): Promise<MasterSession> {
     return this.#master.session().catch((error: unknown) => {
       throw asUnavailable(error);
     });
   }
 
-  /**
-   * Resolves when the first connection is open, or when a start should not wait for it any longer.
-   */
   async connected(): Promise<void> {
     await this.#master.connected(FIRST_CONNECTION_MS);
   }
@@ -124,11 +98,8 @@ export class RedisClient {
   }
 
   /**
-   * Runs a command that may run twice. While there is time, an unanswered command is repeated, in
-   * the next session if its own has ended. If this process stood still, it gets its time once more.
-   *
-   * @param patience milliseconds that it may take, and for which a lost master is waited for
-   * @throws StoreUnavailable
+   * Runs a command that may run twice: it is repeated while there is time, and has its time once more
+   * if this process stood still. @throws StoreUnavailable
    */
   async command<T>(run: (connection: Redis) => Promise<T>, patience = this.#commandTimeout): Promise<T> {
     let until = performance.now() + patience;
@@ -157,11 +128,8 @@ export class RedisClient {
   }
 
   /**
-   * Runs a script. An urgent one does not wait for another master. If the reply to a change is lost, Redis is asked whether the change was
-   * made; from then on, it cannot be made any more. If another server is the master by
-   * then, the change is made there.
-   *
-   * @throws StoreUnavailable; OutcomeUnknown if a change was sent and its outcome is unknown
+   * Runs a script. If the reply to a change is lost, Redis is asked whether the change was made; from
+   * then on, it cannot be made any more. @throws StoreUnavailable, OutcomeUnknown
    */
   async script(name: ScriptName, args: readonly (string | number)[], isUrgent?: 'urgent'): Promise<unknown> {
     const keys = [this.key('meta')];
@@ -178,19 +146,13 @@ export class RedisClient {
     return this.#changes.make({ mark, run }, patience);
   }
 
-  /**
-   * Runs a script on a session that is not in use yet. It must change nothing or be safe to repeat.
-   */
+  /** Runs a script on a session that is not in use yet. It must be safe to repeat. */
   async scriptOn(session: MasterSession, name: ScriptName, ...args: (string | number)[]): Promise<unknown> {
     const keys = [this.key('meta'), ...(isChange(name) ? [this.key(`done:${newId()}`)] : [])];
     return runScript(session.commands, this.#scripts[name], keys, [this.prefix, ...args]);
   }
 
-  /**
-   * Writes the mark of a store unless it has one, and returns its mark.
-   *
-   * @throws StoreUnavailable
-   */
+  /** Writes the mark of a store unless it has one, and returns its mark. */
   async begin(mark: string): Promise<string> {
     const run = (connection: Redis) => connection.eval(BEGIN, 1, this.key('meta'), this.prefix, mark);
     return (await this.command(run)) as string;

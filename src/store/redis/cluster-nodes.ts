@@ -14,11 +14,8 @@ import type { RedisSettings } from './settings.js';
 /** Timeout for a node's reply, in milliseconds; a slower node is not counted. */
 const ANSWER_MS = 400;
 
-/** One node's view of the cluster. */
 interface Opinion {
-  /** The owner of the slot that holds the store. */
   readonly owner: RedisAddress;
-  /** Number of the latest election that it knows of. */
   readonly epoch: number;
   readonly nodes: readonly RedisAddress[];
 }
@@ -26,10 +23,8 @@ interface Opinion {
 type SlotRange = [from: number, to: number, ...nodes: [host: string | null, port: number][]];
 
 /**
- * Asks each node of a cluster for the master.
- *
- * The master is the owner of the slot that a majority names, by the latest election that any of
- * them knows of. A node that was cut off or stopped names itself.
+ * The master is the owner of the slot that a majority names, by the latest election known to any.
+ * A node that was cut off or stopped names itself.
  */
 export class ClusterNodes implements MasterElectors {
   readonly #configured: readonly RedisAddress[];
@@ -71,7 +66,6 @@ export class ClusterNodes implements MasterElectors {
     for (const node of this.#nodes.values()) node.disconnect();
   }
 
-  /** Sets the nodes to ask from now on. */
   #use(addresses: readonly RedisAddress[]): void {
     const before = this.#nodes;
     this.#nodes = new Map(
@@ -94,9 +88,7 @@ export class ClusterNodes implements MasterElectors {
   }
 }
 
-/**
- * @param queriedHost host of the queried node; one that does not know its own address reports none
- */
+/** @param queriedHost for a node that does not know its own address */
 function opinionOf(ranges: readonly SlotRange[], info: string, slot: number, queriedHost: string): Opinion {
   const addressOf = ([host, port]: [string | null, number]): RedisAddress => ({
     host: host === null || host === '' || host === '?' ? queriedHost : host,

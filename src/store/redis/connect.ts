@@ -14,18 +14,13 @@ import type { RedisSettings } from './settings.js';
 export type RedisConnectionOptions = Omit<RedisOptions, 'replyMapping'>;
 
 const CONNECT_TIMEOUT_MS = 2_000;
-/**
- * How long closing an abandoned connection may take, in milliseconds. The other side may
- * be frozen or cut off silently.
- */
+/** Closing an abandoned connection may hang: the other side may be frozen. */
 const DISCONNECT_TIMEOUT_MS = 50;
-/** How often to reconnect to a watcher that is unreachable, in milliseconds. */
 const RECONNECT_MS = 250;
 
 /**
- * Returns the options for every connection. The library's defaults would queue commands while Redis
- * is unreachable and resend commands after a reconnect (a counted failure would count twice). They
- * would also wait for a reply without a limit.
+ * The library would queue commands while Redis is unreachable, resend them after a reconnect (a
+ * failure would count twice) and wait for a reply without a limit.
  */
 function commonOptions(settings: RedisSettings): RedisConnectionOptions {
   return {
@@ -50,11 +45,7 @@ function commonOptions(settings: RedisSettings): RedisConnectionOptions {
   };
 }
 
-/**
- * Creates a connection to one server, which `connect()` opens. Once it is lost, it stays closed.
- *
- * @param more options for this kind of connection
- */
+/** Creates a connection that `connect()` opens. Once it is lost, it stays closed. */
 export function connectionTo(
   node: RedisNode,
   settings: RedisSettings,
@@ -64,11 +55,7 @@ export function connectionTo(
   return silent(new Redis({ ...options, lazyConnect: true, ...more }));
 }
 
-/**
- * Opens a connection.
- *
- * @throws ConnectionFailed with the cause, which the library's own error omits
- */
+/** @throws ConnectionFailed with the cause, which the library's own error omits */
 export async function open(connection: Redis): Promise<void> {
   const { host = '', port = 0 } = connection.options;
   let cause: Error | undefined;
@@ -90,24 +77,17 @@ export async function open(connection: Redis): Promise<void> {
 
 class Loading extends Error {}
 
-/** @throws Loading while the server loads its data, and refuses most commands */
 async function refuseLoading(connection: Redis): Promise<void> {
   if (/^loading:1/m.test(await connection.info('persistence')))
     throw new Loading('the server is loading its data');
 }
 
-/**
- * Creates a connection to a sentinel. It reconnects whenever it is lost. Sentinels do not have the
- * store's user, so it sends no credentials.
- */
+/** Sentinels do not have the store's user: they have credentials of their own, or none. */
 export function connectionToSentinel(address: RedisAddress, settings: RedisSettings, timeout: number): Redis {
-  return watcher(address, { ...settings, username: null, password: null }, timeout);
+  const { username = null, password = null } = settings.sentinel ?? {};
+  return watcher(address, { ...settings, username, password }, timeout);
 }
 
-/**
- * Creates a connection to a cluster node, for questions about the
- * cluster. It reconnects whenever lost.
- */
 export function connectionToClusterNode(address: RedisAddress, settings: RedisSettings, timeout: number): Redis {
   return watcher(address, settings, timeout);
 } // prettier-ignore
@@ -132,13 +112,9 @@ function watcher(address: RedisAddress, settings: RedisSettings, timeout: number
   return silent(redis);
 }
 
-/** Why a connection that reconnects by itself was last lost or not opened. */
 const lastErrors = new WeakMap<Redis, Error>();
 
-/**
- * Keeps error events as causes. Commands report their own errors; without a listener, each would be
- * printed.
- */
+/** Commands report their own errors; without a listener, each would be printed too. */
 function silent(redis: Redis): Redis {
   redis.on('connect', () => lastErrors.delete(redis));
   return redis.on('error', (error: Error) => lastErrors.set(redis, inWords(error)));
@@ -153,10 +129,8 @@ function inWords(error: Error): Error {
 }
 
 /**
- * Handles the failed question to a sentinel or cluster node: reconnects after a timeout, because a
- * connection that was cut off silently would not answer for minutes.
- *
- * @returns the failure with the server's address and the cause, which the library's error omits
+ * Reconnects after a timeout: a connection that was cut off silently would not answer for minutes.
+ * Returns the failure with its cause, which the library's error omits.
  */
 export function questionFailed(connection: Redis, error: unknown): ConnectionFailed {
   if (connection.status === 'ready' && error instanceof Error && error.message === 'Command timed out')
@@ -184,7 +158,6 @@ export function nodeOf(url: string | null): RedisNode {
   return node;
 }
 
-/** Returns the TLS option for a connection to a server; nothing without TLS. */
 function tlsOf({ host, tls }: RedisNode, settings: RedisSettings): { tls?: ConnectionOptions } {
   return settings.tls === null && tls === undefined ? {} : { tls: tlsOptions(settings.tls, host) };
 }

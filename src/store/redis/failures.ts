@@ -4,7 +4,6 @@ import { OutcomeUnknown, RecordUnreadable, StoreUnavailable } from '../faults.js
 import { DAMAGED, PARTLY } from './marks.js';
 import type { MasterSession } from './session.js';
 
-/** Ends a session if its server is no longer the master or a connection is closed. */
 export function endIfLost(session: MasterSession | undefined, error: unknown): void {
   if (error instanceof ReplyError && /^(READONLY|MOVED|ASK) /.test((error as Error).message))
     session?.end(`it is no longer the master: ${(error as Error).message}`);
@@ -15,7 +14,6 @@ export function endIfLost(session: MasterSession | undefined, error: unknown): v
 
 const FORBIDDEN = 'the Redis user lacks a permission of those in docs/storage.md';
 
-/** The report of a script that failed: what it means, the latest key and the reason. */
 const FAILED_SCRIPT = new RegExp(`^(${DAMAGED}|${PARTLY})(\\S+) (.*)$`, 's');
 
 /** Whether Redis may have executed a command although it sent no reply. */
@@ -23,7 +21,6 @@ export function mayHaveExecuted(error: unknown): boolean {
   return !(error instanceof ReplyError || isUnsent(error));
 }
 
-/** Converts an error into the one that a caller of the store gets. */
 export function asUnavailable(error: unknown): StoreUnavailable {
   if (error instanceof StoreUnavailable) return error;
   // Our own scripts refuse with a complete sentence.
@@ -48,21 +45,14 @@ function kindOf(error: unknown): string {
   return isScriptError(error) ? 'a script failed in Redis' : 'Redis is unavailable';
 }
 
-/**
- * Whether Redis refused a command, or one in a script, which it then does not name. It may have done
- * so while the connection was opened.
- */
+/** Whether Redis refused a command, maybe while the connection was opened. */
 function isForbidden(error: unknown): boolean {
   for (let cause = error; cause instanceof Error; cause = cause.cause)
     if (cause instanceof ReplyError && /\bNOPERM |can't run this command/.test(cause.message)) return true;
   return false;
 }
 
-/**
- * Whether Redis ran a script that failed by itself: what it read or was given is not what it
- * expects. If a command in it was refused, for lack of memory for example, the error is that
- * command's.
- */
+/** Whether a script failed by itself. If a command in it was refused, the error is that command's. */
 function isScriptError(error: unknown): boolean {
   if (!(error instanceof ReplyError)) return false;
   const { message } = error as Error;
@@ -73,10 +63,7 @@ export function reasonOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 
-/**
- * Whether a change that was repeated on another master found other records than it expected. That
- * may be its own effect: the other master may have received it.
- */
+/** Whether a change repeated on another master met other records: maybe its own effect. */
 export function isConflict(answer: unknown): boolean {
   return answer === '';
 }

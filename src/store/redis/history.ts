@@ -11,17 +11,13 @@ import { RedisKv } from './kv.js';
 import { BATCH, REVOCATIONS } from './scripts.js';
 import type { MasterSession } from './session.js';
 
-/** The result of restoring what a master had lost. */
 export interface HistoryChange {
   /** Number of revocations that were undone and have been reapplied. */
   readonly reapplied: number;
-  /** Number of tokens and sessions that were written again. */
   readonly recovered: number;
-  /** Ids of tokens that are lost. */
   readonly lost: readonly string[];
 }
 
-/** What a process can restore to a master that lost it. */
 export interface Memory {
   readonly revocations: Revocations;
   readonly creations: Creations;
@@ -29,10 +25,7 @@ export interface Memory {
   readonly recovers: boolean;
 }
 
-/**
- * Restores known revocations and creations to a master before it is used. A master that was
- * promoted, or came back without its latest writes, may have lost them.
- */
+/** Restores what a promoted or restarted master may have lost, before it is used. */
 export async function restoreHistory(
   client: RedisClient,
   events: Events,
@@ -54,7 +47,6 @@ export async function restoreHistory(
     }
   } catch (error) {
     // An emptied store refuses every script until it is initialized again.
-    // Known revocations still apply.
     if (!(error instanceof ReplyError && (error as Error).message.startsWith('LATCHKEY '))) throw error;
   }
   creations.forget(lost);
@@ -66,13 +58,7 @@ export async function restoreHistory(
   return { reapplied, recovered, lost: tokens };
 }
 
-/**
- * Reapplies known revocations to the store in use, which may have been emptied and begun again.
- * While it is being restored, nothing is reapplied.
- *
- * @returns the number of revocations that were undone
- * @throws StoreUnavailable
- */
+/** Reapplies revocations to the store in use, which may have been emptied and begun again. */
 export async function reapplyRevocations({ client, events, maintenance }: RedisStore, revocations: Revocations): Promise<number> {
   const names = revocations.names();
   if (names.length === 0 || (await maintenance.isRestoring())) return 0;
@@ -80,11 +66,8 @@ export async function reapplyRevocations({ client, events, maintenance }: RedisS
 } // prettier-ignore
 
 /**
- * Reads what ended in the store while this process received no notifications.
- *
- * @param learned called with the names
- * @param since time of Redis, in seconds, from which to read
- * @returns the time of the latest one
+ * Reads what ended while no notifications arrived. Returns the time of the latest.
+ * @param since time of Redis, in seconds
  */
 export async function learnRevocations(client: RedisClient, learned: (names: string[]) => void, since: number): Promise<number> {
   let latest = since;

@@ -9,29 +9,17 @@ import type { RedisSettings } from './settings.js';
 
 /** The channel on which Redis announces changed keys to RESP2 clients. */
 const CHANNEL = '__redis__:invalidate';
-/**
- * How long the cache is trusted after the latest proof where another master can be elected, in
- * milliseconds. It bridges part of the failover: by its end, nobody can have known of a revocation
- * for two seconds.
- */
+/** How long the cache is trusted after the latest proof where a failover is bridged, milliseconds. */
 const COVER_BY_FAILOVER_MS = 1_900;
-/**
- * A probe is a write over the store's own connection that has to come back over the link. How often
- * it is sent, and how long it may take, in milliseconds.
- */
+/** How often a write is sent that has to come back over the link, and how long it may take. */
 const PROBE_MS = 2_000;
 const PROBE_LOST_MS = 6_000;
 /** How long the first probe may take, in milliseconds. Nothing is cached before it is back. */
 const FIRST_PROBE_MS = 1_000;
 
 /**
- * Receives changed keys from Redis: `CLIENT TRACKING` in broadcast mode on one
- * connection, redirected to a subscriber on another. The library does not surface the
- * pushes of RESP3, so it takes two.
- *
- * The link lasts as long as the session with the master that executes this process's commands. That
- * both are with the same server is checked, before the link is up and from then on. A write over
- * the session must come back over the link, and the server process must be the same.
+ * `CLIENT TRACKING` in broadcast mode on one connection, redirected to a subscriber on another: the
+ * library does not surface the pushes of RESP3. A write over the session must come back over it.
  */
 export class InvalidationLink {
   readonly #client: RedisClient;
@@ -97,7 +85,6 @@ export class InvalidationLink {
     await lost.finally(stop);
   }
 
-  /** @throws Error if the write does not come back */
   async #firstProbe(): Promise<void> {
     const back = new Promise<void>((resolve, reject) => {
       const timer = setTimeout(
@@ -112,7 +99,6 @@ export class InvalidationLink {
     await Promise.all([this.#probe(), back]);
   }
 
-  /** Writes the key of this link over the store's connection, and reads Redis's clock. */
   async #probe(): Promise<void> {
     const sentAt = Date.now();
     const time = (await this.#client.script(
@@ -148,17 +134,13 @@ export class InvalidationLink {
     return () => clearInterval(heartbeat);
   }
 
-  /**
-   * Creates a connection to the node that executes the commands. A configured URL is used as it is.
-   */
+  /** A configured URL is used as it is. */
   #connectionTo({ node }: MasterSession): Redis {
     const { url } = this.#settings;
     return connectionTo(url === null ? node : nodeOf(url), this.#settings, { commandTimeout: LEASE_MS });
   }
 
-  /**
-   * Checks both connections. Notifications of earlier changes arrive before the reply to the ping.
-   */
+  /** Notifications of earlier changes arrive before the reply to the ping. */
   async #check(session: MasterSession, subscriber: Redis, tracker: Redis): Promise<void> {
     const askedAt = performance.now();
     await Promise.all([subscriber.ping(), readHistory(tracker)]);

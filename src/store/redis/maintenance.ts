@@ -7,23 +7,13 @@ const FORMAT = 2;
 /** Keys that change when a store begins, and when a restore into it begins or ends. */
 export const BEGINNING_KEYS: readonly string[] = ['meta', keyOf(META, 'restoring')];
 
-/**
- * Initializes a new store, and refuses one that cannot be used.
- *
- * @throws StoreUnusable, StoreUnavailable
- */
 export async function initializeStore(client: RedisClient): Promise<void> {
   await refuseEviction(client);
   await checkFormat(client);
   await client.begin(JSON.stringify({ format: FORMAT }));
 }
 
-/**
- * Refuses a store that a newer Latchkey wrote, and keys of another program. A store that does not
- * exist yet is fine. Called before anything else is done with a store.
- *
- * @throws StoreUnusable, StoreUnavailable
- */
+/** Refuses a store of a newer Latchkey, and keys of another program. A missing store is fine. */
 export async function checkFormat(client: RedisClient): Promise<void> {
   const key = client.key('meta');
   const mark = await client
@@ -44,7 +34,6 @@ export async function checkFormat(client: RedisClient): Promise<void> {
     );
 }
 
-/** Returns the format in a mark of a store; undefined if it is no such mark. */
 function formatIn(mark: string): number | undefined {
   try {
     const { format } = JSON.parse(mark) as { format?: unknown };
@@ -54,16 +43,12 @@ function formatIn(mark: string): number | undefined {
   }
 }
 
-/** @throws StoreUnusable */
 async function refuseEviction(client: RedisClient): Promise<void> {
   const risk = await evictionRisk(client);
   if (risk !== undefined) throw new StoreUnusable(risk);
 }
 
-/**
- * Returns why Redis may evict keys; undefined if it does not. Eviction would lose
- * tokens and the list of revoked ones.
- */
+/** Eviction would lose tokens and the list of revoked ones. */
 async function evictionRisk(client: RedisClient): Promise<string | undefined> {
   const info = await client.command((redis) => redis.info('memory'));
   const policy = /^maxmemory_policy:(\S+)/m.exec(info)?.[1] ?? 'noeviction';
@@ -72,10 +57,7 @@ async function evictionRisk(client: RedisClient): Promise<string | undefined> {
   return `Redis evicts keys when its memory is full (maxmemory-policy ${policy}); set it to noeviction`;
 }
 
-/**
- * Returns the reasons why Redis may lose acknowledged writes, revocations included. It reads them
- * from `INFO`; `CONFIG` is often forbidden.
- */
+/** Read from `INFO`, because `CONFIG` is often forbidden. */
 export async function dataLossRisks(client: RedisClient): Promise<string[]> {
   const info = await client.command((redis) => redis.info('persistence'));
   const kept = /^aof_enabled:1/m.test(info);

@@ -5,12 +5,8 @@ export const MARK_MS = 120_000;
 export const GIVEN_UP = 'given up';
 
 /**
- * Wraps a script so that it leaves its answer in KEYS[2], atomically with its effect. A
- * script that arrives twice answers twice and changes once. One that was given up changes
- * nothing, however late it arrives.
- *
- * A Redis that is out of memory still accepts the mark after a change that it accepted. Without a
- * change, there is nothing to confirm.
+ * Leaves a script's answer in KEYS[2], atomically with its effect: it answers twice but changes once,
+ * and not at all if it was given up. A Redis out of memory accepts the mark after a change.
  */
 export function marked(script: string): string {
   return `
@@ -32,10 +28,8 @@ export const DAMAGED = 'DAMAGED ';
 export const PARTLY = 'PARTLY ';
 
 /**
- * Wraps a script so that its failure is told apart: a part of it was made, a key holds what it
- * cannot use, or Redis refused it before the first write. A digest in the name of a key is cut.
- *
- * @param mayBePartly whether it matters that a part was made
+ * Tells the failure of a script apart: a part was made, a key holds what it cannot use, or Redis
+ * refused it before the first write. A digest in the name of a key is cut.
  */
 export function reported(script: string, mayBePartly: boolean): string {
   return `
@@ -54,7 +48,6 @@ return redis.error_reply('${DAMAGED}' .. at .. ' ' .. reason)
 `;
 }
 
-/** Reads the mark KEYS[1] of a change; if there is none, gives the change up. */
 export const CONFIRM = `
 local known = redis.call('GET', KEYS[1])
 if known then return known end
@@ -62,7 +55,6 @@ redis.call('SET', KEYS[1], '${GIVEN_UP}', 'PX', ${MARK_MS})
 return '${GIVEN_UP}'
 `;
 
-/** Returns the answer in a mark, as its script would have returned it: a text. */
 export function answerIn(mark: string): unknown {
   const [answer] = JSON.parse(mark) as [unknown];
   return answer;

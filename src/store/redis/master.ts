@@ -8,21 +8,13 @@ import { ClusterNodes } from './cluster-nodes.js';
 import { nodeOf } from './connect.js';
 import { Sentinels } from './sentinels.js';
 
-/** First and longest wait before the next attempt to find the master, in milliseconds. */
 const FIRST_RETRY_MS = 25;
 const MAX_RETRY_MS = 250;
 
-/**
- * Called with a session before anything else uses it.
- *
- * @param forgetful whether the server may have lost what this process knows: it is the first
- * master, another one, or its history went back
- */
+/** @param forgetful whether the server may have lost what this process knows */
 export type Adopt = (session: MasterSession, forgetful: boolean) => Promise<void>;
 
-/**
- * Finds the master of a store and holds a session with it; when that ends, finds the next master.
- */
+/** Finds the master of a store and holds a session with it; when that ends, finds the next one. */
 export class Master {
   readonly #settings: RedisSettings;
   readonly #electors: MasterElectors;
@@ -31,7 +23,6 @@ export class Master {
   #current: MasterSession | undefined;
   #known: Identity | undefined;
   #lostAt = -Infinity;
-  /** Why there is no session. */
   #reason = new Error('still connecting');
   #closed = false;
   readonly #retrySleep = new WakeableSleep();
@@ -46,16 +37,13 @@ export class Master {
     void this.#run();
   }
 
-  /** Returns the session if it is currently confirmed. */
   get held(): MasterSession | undefined {
     return this.#current?.lease.isHeld() === true ? this.#current : undefined;
   }
 
   /**
-   * Returns a confirmed session with the master; waits for the next one if it was just lost.
-   *
-   * @param patience milliseconds since the loss; defaults to the command timeout
-   * @throws Error if there is none or it is not confirmed
+   * Returns a confirmed session; waits for the next one if it was just lost.
+   * @param patience milliseconds since the loss
    */
   async session(patience = this.#settings.command_timeout): Promise<MasterSession> {
     // A session that ended stays current until `#run`, which waits for the same promise, notices.
@@ -68,7 +56,6 @@ export class Master {
     return session;
   }
 
-  /** Waits for a confirmation, at most as long as the command timeout. */
   async #confirmed(session: MasterSession): Promise<void> {
     const timer = new AbortController();
     const late = sleep(this.#settings.command_timeout, undefined, timer).then(() => {
@@ -82,7 +69,6 @@ export class Master {
     }
   }
 
-  /** Resolves when there is a session, or after a time in milliseconds. */
   async connected(ms: number): Promise<void> {
     if (this.#current === undefined) await this.#next(ms);
   }
@@ -129,10 +115,7 @@ export class Master {
     return session;
   }
 
-  /**
-   * Connects to a server while it is the agreed master. A server that was cut off
-   * silently would take seconds to fail.
-   */
+  /** Gives up once it is no longer the agreed master: a server that was cut off takes seconds to fail. */
   async #connect(master: AgreedMaster): Promise<MasterSession> {
     const cancellation = new AbortController();
     this.#reconsider = () => {
@@ -152,7 +135,6 @@ export class Master {
     }
   }
 
-  /** Checks the master again: another one may have been elected. */
   #recheck(): void {
     this.#current?.reconsider();
     this.#reconsider();
@@ -172,12 +154,7 @@ export class Master {
   }
 }
 
-/**
- * Creates the electors of a store's master: sentinels, cluster nodes, or the configured URL.
- *
- * @param key any key of the store; all its keys are in one slot of a cluster
- * @param onChange called when the electors may have elected another master
- */
+/** @param key any key of the store: all are in one slot of a cluster */
 function electorsOf(settings: RedisSettings, key: string, onChange: () => void): MasterElectors {
   if (settings.sentinel !== null) return new Sentinels(settings.sentinel, settings, onChange);
   if (settings.cluster !== null) return new ClusterNodes(settings.cluster, settings, key);

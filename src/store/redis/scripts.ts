@@ -1,7 +1,6 @@
 /**
- * The Lua scripts of the Redis store. Each runs atomically. KEYS[1] is any key of the deployment,
- * which routes the script to the slot that all keys share. ARGV[1] is their prefix. None of them
- * knows what is in a record.
+ * The Lua scripts. KEYS[1] is any key of the store, which routes to the slot that all keys share;
+ * ARGV[1] is their prefix. None of them knows what is in a record.
  */
 import { createHash } from 'node:crypto';
 import { Command, type Redis } from 'ioredis';
@@ -10,14 +9,9 @@ import { marked, reported } from './marks.js';
 
 /** How long the store and the processes remember what ended, in seconds. */
 const REMEMBERED_SECONDS = 3_600;
-/**
- * How much earlier it is read again, in seconds: longer than most losses of an invalidation link.
- */
+/** How much earlier it is read again, in seconds: longer than most losses of a link. */
 const OVERLAP_SECONDS = 300;
-/**
- * How long lost creations are restored after a failover, in milliseconds. Their creators learn of
- * the failover within that time.
- */
+/** How long lost creations are restored: their creators learn of the failover within that time. */
 const RECOVERY_MS = 2_000;
 /** What is read at once when nothing limits it, and the size of an answer in bytes. */
 export const BATCH = 500;
@@ -26,15 +20,11 @@ const MAX_ANSWER = 256 * 1024;
 /** The index of what ended, by the time in seconds. */
 export const REVOCATIONS = 'revocations';
 
-/**
- * Returns the prefix of the keys that announce what ended, by name. It contains the number of the
- * database: Redis announces a changed key without it, to the clients of all databases.
- */
+/** Contains the number of the database: Redis announces changed keys to clients of all databases. */
 export function announcementPrefix(database: number): string {
   return database === 0 ? 'revocation:' : `revocation@${database}:`;
 }
 
-/** Commands that scripts use and that change nothing. */
 const READS = 'EXISTS GET TIME ZCARD ZCOUNT ZRANGE ZRANGEBYLEX ZRANGEBYSCORE ZSCORE';
 
 const PRELUDE = `
@@ -138,11 +128,7 @@ local found = {}
 for i = 3, #ARGV do found[#found + 1] = redis.call('ZSCORE', indexOf(ARGV[2]), ARGV[i]) end
 return found
 `,
-  /**
-   * Makes a change (\`Commit\`), or returns '' if a record has another revision than expected. Arguments:
-   * whether it is reserved; and JSON of the names and revisions that are expected, of the records to
-   * write, and of the scores by index and name; the names to tell.
-   */
+  /** Makes a change (`Commit`), or returns '' if a record has another revision than expected. */
   commit: `
 local expect, put, link, tell = cjson.decode(ARGV[3]), cjson.decode(ARGV[4]), cjson.decode(ARGV[5]), cjson.decode(ARGV[6])
 for i = 1, #expect, 2 do
@@ -187,17 +173,13 @@ return now and whole(now) or ''
 `,
   probe: `return redis.call('GET', P('meta'))`,
   probeWrite: `return redis.call('SET', P('probe'), ARGV[2])`,
-  /** Writes a key of which one invalidation link is told, and returns the clock. */
   probeLink: `
 useReserve()
 redis.call('SET', P(ARGV[2]), ARGV[3], 'PX', 10000)
 local time = redis.pcall('TIME')
 return time.err and {} or time
 `,
-  /**
-   * Begins the recovery of what a failover may have lost, once for each history. A store without a
-   * history is in use for the first time.
-   */
+  /** Begins a recovery, once for each history; a store without a history is used for the first time. */
   beginRecovery: `
 local before = redis.call('GET', P('history'))
 if before == ARGV[2] then return 0 end
@@ -206,14 +188,9 @@ redis.call('SET', P('history'), ARGV[2])
 if before then redis.call('SET', P('recovering'), '', 'PX', ${RECOVERY_MS}) end
 return 1
 `,
-  /** Refuses to report a record as missing while it may still be restored. */
   confirmMissing: `refuseIfRecovering()`,
   isRecovering: `return redis.call('EXISTS', P('recovering'))`,
-  /**
-   * Returns the names of what ended since a time, in seconds, with their times: one batch from an
-   * offset. The time may come from another master, or from before the clock was set back, so what
-   * ended shortly before is returned too.
-   */
+  /** What ended since a time in seconds, and a little earlier: that may be another master's time. */
   readRevocations: `
 local since, now = tonumber(ARGV[2]) - ${OVERLAP_SECONDS}, clock()
 if now and since > now then since = 0 end
@@ -221,10 +198,7 @@ return redis.call('ZRANGEBYSCORE', indexOf('${REVOCATIONS}'), since, '+inf', 'WI
 `,
 };
 
-/**
- * Initializes a store in an empty Redis. Every other script refuses to run without its mark, so
- * that an emptied Redis is not taken for one without tokens.
- */
+/** Every other script refuses to run without this mark, so an emptied Redis is noticed. */
 export const BEGIN = `
 redis.call('SET', ARGV[1] .. 'meta', ARGV[2], 'NX')
 return redis.call('GET', ARGV[1] .. 'meta')
@@ -232,10 +206,7 @@ return redis.call('GET', ARGV[1] .. 'meta')
 
 export type ScriptName = keyof typeof SCRIPTS;
 
-/**
- * Whether the outcome of a script must be known: it leaves a mark with its answer, atomically with
- * its effect, which is read if the reply was lost (`marks.ts`). Its key is the second one.
- */
+/** Whether it leaves a mark with its answer, atomically with its effect (`marks.ts`). */
 export function isChange(name: ScriptName): boolean {
   return name === 'commit';
 }
@@ -247,7 +218,6 @@ export interface Script {
 
 export type Scripts = Readonly<Record<ScriptName, Script>>;
 
-/** @param database number of the database that they run in */
 export function scriptsFor(database: number): Scripts {
   const entries = Object.entries(SCRIPTS).map(([name, script]) => {
     const text = scriptText(name as ScriptName, script, database);
@@ -262,12 +232,7 @@ function scriptText(name: ScriptName, script: string, database: number): string 
   return PRELUDE + announcement + reported(body, isChange(name));
 }
 
-/**
- * Runs a script by its digest. A server that does not know it (yet, or
- * after a failover) is sent its text.
- *
- * @param timeout milliseconds; defaults to the timeout of any command
- */
+/** A server that does not know the digest (yet, or after a failover) is sent the text. */
 export async function runScript(
   connection: Redis,
   { sha, text }: Script,

@@ -13,24 +13,18 @@ import type { RedisSettings } from './settings.js';
 
 /** Timeout for a sentinel's reply, in milliseconds; a slower sentinel is not counted. */
 const ANSWER_MS = 400;
-/** The channel on which sentinels announce another master. */
 const SWITCHED = '+switch-master';
 
-/** One sentinel's view of the master. */
 interface Opinion {
   readonly address: RedisAddress;
-  /** Number of the latest failover that it knows of. */
   readonly epoch: number;
   /** Whether it cannot reach the master itself, so that a failover may be in progress. */
   readonly down: boolean;
 }
 
 /**
- * Asks each of the configured sentinels for the master.
- *
- * The master is the server that a majority names, by the latest failover that any of
- * them knows of. The sentinel that leads a failover knows of it first; one that was cut
- * off still names the old master.
+ * The master is the server that a majority names, by the latest failover known to any: the sentinel
+ * that leads it knows first, and one that was cut off still names the old master.
  */
 export class Sentinels implements MasterElectors {
   readonly #master: string;

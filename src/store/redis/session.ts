@@ -5,46 +5,26 @@ import { connectionTo, open } from './connect.js';
 import { type Identity, Lease, NotMaster, readHistory, readIdentity } from './identity.js';
 import type { RedisSettings } from './settings.js';
 
-/** Number of consecutive unanswered commands on one connection that end the session. */
 const UNANSWERED = 5;
-/** How often the master is confirmed, in milliseconds. */
 const CONFIRM_MS = 250;
-/** Timeout for connecting to a server, in milliseconds. */
 const OPEN_MS = 2_000;
 
-/**
- * The connections to one server, for as long as it is the master.
- *
- * Both are with the same server process, and its history is the same from the first confirmation to
- * the last. The session ends for good when:
- *
- * - a connection closes or stops answering
- * - the server or its electors report another master or another history
- * - nothing confirms the master for as long as a lease lasts
- */
+/** The connections to one server process, as long as it is confirmed as the master with one history. */
 export class MasterSession {
   readonly node: RedisNode;
-  /** For reads, and for changes that no replica has to confirm. */
   readonly commands: Redis;
-  /**
-   * For changes that wait for replicas: waiting blocks the commands that follow, so
-   * they have their own connection.
-   */
+  /** For changes that wait for replicas, which blocks the commands that follow. */
   readonly changes: Redis;
   readonly lease = new Lease();
-  /** Resolves to the reason when the session ends. */
   readonly lost: Promise<string>;
   readonly #electors: MasterElectors;
   #identity: Identity;
   #lose: (reason: string) => void = () => undefined;
   readonly #listeners = new Set<(reason: string) => void>();
   #confirming: Promise<void> | undefined;
-  /** Number of consecutive unanswered commands, by connection. */
   readonly #unanswered = new Map<Redis, number>();
   readonly #renewal: NodeJS.Timeout;
-  /**
-   * `performance.now()` of the last renewal; if that is long ago, this process itself was stopped.
-   */
+  /** `performance.now()` of the last renewal; if that is long ago, this process was stopped. */
   #renewedAt = performance.now();
 
   private constructor(
@@ -64,12 +44,7 @@ export class MasterSession {
     this.#renewal = setInterval(() => this.#renew(), CONFIRM_MS).unref();
   }
 
-  /**
-   * Connects to a server and confirms that it is the master.
-   *
-   * @param cancelled aborted when the connection is no longer needed
-   * @throws Error if it cannot be reached or is not the master
-   */
+  /** @param cancelled aborted when the connection is no longer needed */
   static async open(
     { node, epoch }: AgreedMaster,
     settings: RedisSettings,
@@ -103,48 +78,30 @@ export class MasterSession {
     }
   }
 
-  /** The identity of the server, and how far its history went when it was last asked. */
   get identity(): Identity {
     return this.#identity;
   }
 
-  /**
-   * Calls back with the reason when the session ends.
-   *
-   * A callback of {@link lost} could not be removed: each would stay as long as the session.
-   *
-   * @returns a function that removes the listener
-   */
+  /** Returns a function that removes the listener; a callback of {@link lost} could not be removed. */
   onLost(listener: (reason: string) => void): () => void {
     if (this.lease.hasEnded) void this.lost.then(listener);
     else this.#listeners.add(listener);
     return () => void this.#listeners.delete(listener);
   }
 
-  /**
-   * Asks the server and its electors whether it is still the master, and extends the lease.
-   *
-   * @throws Error if it is not
-   */
+  /** Asks the server and its electors, and extends the lease. @throws Error if it is not the master */
   async confirm(): Promise<void> {
     this.#confirming ??= this.#requestConfirmation().finally(() => (this.#confirming = undefined));
     return this.#confirming;
   }
 
-  /**
-   * Resolves when the server was confirmed by a question asked after a time.
-   *
-   * @throws Error if it is not
-   */
+  /** Resolves when the server was confirmed by a question asked after a time. */
   async confirmSince(time: number): Promise<void> {
     // A question in flight may have been asked earlier.
     while (!this.lease.isConfirmedSince(time)) await this.confirm();
   }
 
-  /**
-   * Passes on the reply to a command. Several missing replies in a row end the session. A reply
-   * that refuses the command (no memory, no permission, a wrong type) is a reply.
-   */
+  /** Several missing replies in a row end the session. A refusal (no memory, no permission) is a reply. */
   async answered<T>(connection: Redis, answer: Promise<T>): Promise<T> {
     let count = 0;
     try {
@@ -158,7 +115,6 @@ export class MasterSession {
     }
   }
 
-  /** Asks the electors at once: another server may have become the master. */
   reconsider(): void {
     this.#askElectors().catch(() => undefined);
   }
@@ -172,9 +128,7 @@ export class MasterSession {
     for (const connection of [this.commands, this.changes]) connection.disconnect();
   }
 
-  /**
-   * Asks only the electors: a server that was stopped must not keep this process from leaving it.
-   */
+  /** Only the electors: a server that was stopped must not keep this process from leaving it. */
   async #askElectors(): Promise<void> {
     const { node, epoch } = await this.#electors.findMaster();
     const isSame = addressText(node) === addressText(this.node);
@@ -206,8 +160,7 @@ export class MasterSession {
     const now = performance.now();
     const stopped = now - this.#renewedAt > 2 * CONFIRM_MS;
     this.#renewedAt = now;
-    // A reply in flight still arrives or fails; ending the session before would
-    // make a busy machine reconnect.
+    // A reply in flight still arrives or fails; a busy machine must not reconnect.
     if (this.lease.isHeld() || stopped || this.#confirming !== undefined)
       this.confirm().catch(() => undefined);
     else this.end('the master was not confirmed in time');
