@@ -22,7 +22,7 @@ type Values = Readonly<Record<string, unknown>>;
 
 /** What a provider sends. In claims, texts like `<nonce>` stand for values of the login. */
 interface Fixture {
-  /** Where the shapes are documented. */
+  /** The texts that were read for it: addresses, or repositories with paths, and what each one shows. */
   readonly source: readonly string[];
   /** The name of its settings on the page; the name of the file, if absent. */
   readonly entry?: string;
@@ -38,8 +38,11 @@ interface Fixture {
   /** The scope without which there is no access token. */
   readonly accessTokenScope?: string;
   readonly idToken: Values;
+  /** Only if the ID token lacks what a login needs. */
   readonly userInfo?: Values;
   readonly logoutToken?: Values;
+  /** Of the logout token's header; JWT, if absent. */
+  readonly logoutType?: string;
   readonly expect: {
     readonly login?: string;
     readonly role?: string;
@@ -89,10 +92,8 @@ function filled(claims: Values): JWTPayload {
   return Object.fromEntries(all) as JWTPayload;
 } // prettier-ignore
 
-const sign = (claims: Values) =>
-  new SignJWT(filled(claims))
-    .setProtectedHeader({ alg: 'RS256', kid: 'one', typ: 'JWT' })
-    .sign(pair.privateKey);
+const sign = (claims: Values, typ = 'JWT') =>
+  new SignJWT(filled(claims)).setProtectedHeader({ alg: 'RS256', kid: 'one', typ }).sign(pair.privateKey);
 
 async function answer(req: IncomingMessage, res: ServerResponse): Promise<void> {
   const url = `https://${req.headers.host}${req.url}`;
@@ -161,7 +162,7 @@ for (const [name, fixture] of fixtures) {
     answering.scopes = (location.searchParams.get('scope') ?? '').split(' ');
     const state = location.searchParams.get('state') ?? '';
     const query = new URLSearchParams({ code: 'code', state, ...fixture.callback });
-    const cookie = cookieOf(begun, '__Host-latchkey-login');
+    const cookie = cookieOf(begun, '__Host-latchkey-login-');
     const ended = await request(`${path}/callback?${query}`, { headers: { Cookie: cookie } });
     const { login, role, failure, logout } = fixture.expect;
     if (failure !== undefined) {
@@ -169,9 +170,9 @@ for (const [name, fixture] of fixtures) {
       return;
     }
     t.match(ended, { status: 303, headers: { location: '/_latchkey/' } }, 'the login succeeds');
-    const session = { headers: { Cookie: cookieOf(ended, 'service.session') } };
+    const session = { headers: { Cookie: cookieOf(ended, 'service.session=') } };
     t.match((await request('/_latchkey/session', session)).json, { user: { login, role } });
-    t.equal(asked.includes(fixture.discovery['userinfo_endpoint'] ?? ''), role !== undefined && needsUserInfo(fixture), 'UserInfo is asked if it is needed');
+    t.equal(asked.includes(fixture.discovery['userinfo_endpoint'] ?? ''), fixture.userInfo !== undefined, 'UserInfo is asked if it is needed');
     const left = String((await request(`${path}/logout`, session)).headers.location);
     const to = new URL(left, 'https://api.example');
     if (logout == null) t.equal(left, '/_latchkey/', 'no logout there');
@@ -180,7 +181,7 @@ for (const [name, fixture] of fixtures) {
       t.same([...to.searchParams.keys()].toSorted(), logout);
     }
     if (fixture.logoutToken !== undefined) {
-      const body = new URLSearchParams({ logout_token: await sign(fixture.logoutToken) });
+      const body = new URLSearchParams({ logout_token: await sign(fixture.logoutToken, fixture.logoutType) });
       t.equal((await request(`${path}/backchannel-logout`, { body })).status, 200);
       t.equal((await request('/_latchkey/session', session)).json?.user, undefined, 'the session has ended');
     }
@@ -188,11 +189,4 @@ for (const [name, fixture] of fixtures) {
     t.equal(atProvider?.startsWith('yes'), logout !== null, 'the table says whether a logout continues there');
     if (fixture.logoutToken !== undefined) t.match(backChannel, /^yes/, 'and that it reports logouts');
   }); // prettier-ignore
-}
-
-/** Whether the ID token lacks what a login needs. */
-function needsUserInfo({ idToken, userInfo }: Fixture): boolean {
-  return (
-    userInfo !== undefined && idToken['email'] === undefined && idToken['preferred_username'] === undefined
-  );
 }
