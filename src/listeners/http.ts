@@ -13,7 +13,7 @@ import { grpcReply, isGrpcCall } from '../http/grpc.js';
 import type { PeerSocket } from '../http/client-address.js';
 import type { RequestHead } from '../http/head.js';
 import { loginRedirect } from '../pipeline/login-redirect.js';
-import { anonymousBodies, readBody } from '../net/read-body.js';
+import { anonymousBodies, readBody } from '../http/read-body.js';
 import { writeReply } from '../http/write-reply.js';
 import { rateLimitFields } from '../pipeline/response-fields.js';
 import { noteRoute } from '../pipeline/record.js';

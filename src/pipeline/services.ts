@@ -3,7 +3,7 @@ import type { Gate } from '../gate/gate.js';
 import type { Identify } from '../gate/identity.js';
 import type { AcceptedSchemes } from '../http/authorization.js';
 import type { Challenge } from '../http/challenges.js';
-import type { BodyLimits } from '../net/read-body.js';
+import type { BodyLimits } from '../http/read-body.js';
 import type { FieldSplitter } from '../http/joined-fields.js';
 import type { HeadReader } from '../http/read-head.js';
 import type { Log } from '../observe/log.js';

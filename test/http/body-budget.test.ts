@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import t from 'tap';
-import { BodyBudget, type BodyShare } from '../../src/net/read-body.js';
+import { BodyBudget, type BodyShare } from '../../src/http/read-body.js';
 import { property, Share } from '../helpers/property.js';
 
 const MAX_BYTES = 20;

@@ -3,7 +3,7 @@ import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import t from 'tap';
 import type { IncomingRequest } from '../../src/http/exchange.js';
-import { BodyBudget, readBody } from '../../src/net/read-body.js';
+import { BodyBudget, readBody } from '../../src/http/read-body.js';
 import { refusalReply } from '../../src/http/replies.js';
 import { until } from '../helpers/until.js';
 

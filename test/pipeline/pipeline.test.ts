@@ -7,7 +7,7 @@ import { METHODS } from '../../src/domain/methods.js';
 import { syntheticSession } from '../../src/gate/what-if.js';
 import { type Refusal, Unavailable } from '../../src/domain/refusal.js';
 import type { RequestTrace, Tracing } from '../../src/observe/tracing.js';
-import { anonymousBodies } from '../../src/net/read-body.js';
+import { anonymousBodies } from '../../src/http/read-body.js';
 import { refusalReply } from '../../src/http/replies.js';
 import { type Fault, FAULTS } from '../../src/http1/events.js';
 import { parseRefusal } from '../../src/pipeline/faults.js';

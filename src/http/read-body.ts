@@ -1,8 +1,8 @@
 import { Limiter, type OnYield } from '../domain/limiter.js';
 import type { Refusal } from '../domain/refusal.js';
 import { reportYields } from '../observe/evictions.js';
-import type { IncomingRequest } from '../http/exchange.js';
-import { firstField } from '../http/fields.js';
+import type { IncomingRequest } from './exchange.js';
+import { firstField } from './fields.js';
 
 /** Maximum bytes, and number, of unauthenticated bodies being read in one process. */
 const MAX_ANONYMOUS_BYTES = 32 * 1024 * 1024;
