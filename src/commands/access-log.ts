@@ -1,10 +1,6 @@
-import { createReadStream } from 'node:fs';
-import { describeSystemError } from '../util/system-error.js';
 import type { EpochMs } from '../util/time.js';
+import { linesOf } from './lines.js';
 import { CommandFailed } from './terminal/output.js';
-
-/** In characters; a file without line breaks must not exhaust memory. */
-const MAX_LINE = 1024 * 1024;
 
 /** Maximum length of an entry's path and host; one of this length may be truncated. */
 const CUT = 512;
@@ -70,45 +66,12 @@ export function whyNotReplayable({ method, path }: LoggedRequest): string | unde
   return undefined;
 }
 
-interface NumberedLine {
-  readonly text: string;
-  readonly number: number;
-  /** Whether the log ends within the line, as after a crash. */
-  readonly isLast: boolean;
-}
-
-/** Streams the lines of a log file (`-`: standard input). A longer one than the maximum is cut. */
-export async function* numberedLines(
-  file: string,
-  onBytes: (bytes: number) => void = () => undefined,
-): AsyncGenerator<NumberedLine> {
-  const stream = file === '-' ? process.stdin : createReadStream(file, { highWaterMark: MAX_LINE });
-  let rest = '';
-  let number = 0;
-  let isCut = false;
-  let bytes = 0;
-  const decoder = new TextDecoder();
-  try {
-    for await (const chunk of stream as AsyncIterable<Buffer>) {
-      if (bytes === 0) refuseCompressed(file, chunk);
-      bytes += chunk.length;
-      onBytes(bytes);
-      const lines = decoder.decode(chunk, { stream: true }).split('\n');
-      // The rest of a truncated line is skipped.
-      if (!isCut) rest += lines[0];
-      if (lines.length > 1) {
-        lines[0] = rest;
-        rest = lines.pop() ?? '';
-        for (const text of lines) yield { text, number: ++number, isLast: false };
-      }
-      isCut = rest.length > MAX_LINE;
-      if (isCut) rest = rest.slice(0, MAX_LINE);
-    }
-  } catch (error) {
-    if (error instanceof CommandFailed) throw error;
-    throw new CommandFailed(`${file} cannot be read: ${describeSystemError(error)}`);
+/** Streams the lines of a log file as texts. */
+export async function* logLines(file: string) {
+  for await (const { bytes, ...line } of linesOf(file)) {
+    if (line.number === 1) refuseCompressed(file, bytes);
+    yield { ...line, text: bytes.toString() };
   }
-  if (rest !== '') yield { text: rest, number: number + 1, isLast: true };
 }
 
 /** Recognizes gzip by its first two bytes (RFC 1952 2.3.1). @throws CommandFailed */

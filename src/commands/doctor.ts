@@ -4,7 +4,7 @@ import { CHECKS, examine, type Report, type Result } from '../doctor/examine.js'
 import { counted, printable } from '../util/text.js';
 import { describeSystemError } from '../util/system-error.js';
 import { readVersion } from '../observe/version.js';
-import { CommandFailed, showProgress, renderTable, report as print } from './terminal/output.js';
+import { CommandFailed, renderTable, report as print } from './terminal/output.js';
 import { readSecret } from './terminal/password.js';
 
 const KEY_VARIABLE = 'LATCHKEY_DOCTOR_KEY';
@@ -27,20 +27,17 @@ export async function doctor(options: DoctorCommandOptions): Promise<number> {
   const publicPaths = [...new Set(options.public)];
   const key = keyOf(options);
   refuseUnknown(options.check ?? []);
-  const report = await examine(
-    {
-      ...options,
-      paths: [...new Set(options.path)].filter((path) => !publicPaths.includes(path)),
-      publicPaths,
-      identityHeaders: options.identityHeader ?? [],
-      checks: options.check,
-      version: readVersion(),
-      maxRequests: MAX_REQUESTS,
-      key,
-      ca: options.ca === undefined ? undefined : readCa(options.ca),
-    },
-    (title) => showProgress(title),
-  );
+  const report = await examine({
+    ...options,
+    paths: [...new Set(options.path)].filter((path) => !publicPaths.includes(path)),
+    publicPaths,
+    identityHeaders: options.identityHeader ?? [],
+    checks: options.check,
+    version: readVersion(),
+    maxRequests: MAX_REQUESTS,
+    key,
+    ca: options.ca === undefined ? undefined : readCa(options.ca),
+  });
   print(options, report, options.json ? '' : await render(report));
   return report.result === 'serious' ? 1 : 0;
 }

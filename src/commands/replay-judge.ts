@@ -143,8 +143,6 @@ export interface KnownCaller {
 
 type FoundCaller = readonly KnownCaller[] | { readonly unknown: string };
 
-const MAX_KNOWN = 100_000;
-
 export class Callers {
   readonly #store: Store | null;
   readonly #issuers: LoadedConfig['config']['jwt_issuers'];
@@ -162,7 +160,6 @@ export class Callers {
     let found = this.#known.get(key);
     if (found === undefined) {
       found = await this.#lookUp(caller);
-      if (this.#known.size >= MAX_KNOWN) this.#known.clear();
       this.#known.set(key, found);
     }
     return found;

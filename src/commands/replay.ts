@@ -4,19 +4,10 @@ import { formatTime } from '../util/time.js';
 import type { ComparedPolicies } from '../policy-diff/compare.js';
 import { reportedRoute } from '../policy-diff/report.js';
 import type { Store } from '../store/store.js';
-import {
-  isReplayable,
-  type LoggedRequest,
-  numberedLines,
-  readLogLine,
-  whyNotReplayable,
-} from './access-log.js';
+import { isReplayable, type LoggedRequest, logLines, readLogLine, whyNotReplayable } from './access-log.js';
 import { callerKey, Callers, type Replayed, Replayer } from './replay-judge.js';
 import { CommandFailed } from './terminal/output.js';
 import { hasStore, withStore } from './with-store.js';
-
-/** Callers and routes that are counted separately; the rest share one count. */
-const MAX_AFFECTED = 50_000;
 
 export type ReplayReport = ReturnType<Counts['report']>;
 export type AffectedRequests = ReturnType<typeof affectedRequests>;
@@ -26,14 +17,11 @@ export async function replay(
   running: LoadedConfig,
   compared: ComparedPolicies,
   file: string,
-  onStep: (text: string) => void,
 ): Promise<ReplayReport> {
   const counts = new Counts(compared, configHash(running));
-  const onBytes = (bytes: number) =>
-    onStep(`comparing requests: ${Math.round(bytes / 1e6)} MB, ${counts.requests} requests`);
   const replayAll = async (store: Store | null) => {
     const replayer = new Replayer(compared, new Callers(store, running));
-    for await (const { text } of numberedLines(file, onBytes)) {
+    for await (const { text } of logLines(file)) {
       const request = text === '' ? 'blank' : readLogLine(text);
       if (typeof request === 'string') counts.skip(request);
       else if (isReplayable(request)) counts.note(request, await replayer.replay(request));
@@ -61,7 +49,6 @@ class Counts {
   #unreadable = 0;
   #others = 0;
   #otherConfiguration = 0;
-  #overflow = 0;
 
   constructor(compared: ComparedPolicies, hash: string) {
     this.#compared = compared;
@@ -95,8 +82,7 @@ class Counts {
       known.requests += 1;
       if (time !== null && (known.first === null || time < known.first)) known.first = time;
       if (time !== null && (known.last === null || time > known.last)) known.last = time;
-    } else if (this.#affected.size >= MAX_AFFECTED) this.#overflow += 1;
-    else this.#affected.set(key, affectedRequests(this.#compared, request, replayed, time));
+    } else this.#affected.set(key, affectedRequests(this.#compared, request, replayed, time));
   }
 
   report() {
@@ -110,7 +96,6 @@ class Counts {
       other_entries: this.#others,
       other_configuration: this.#otherConfiguration,
       noticed: [...this.#affected.values()].toSorted((a, b) => b.requests - a.requests),
-      beyond: this.#overflow,
     };
   }
 }

@@ -68,15 +68,6 @@ export interface Maintenance {
   isRestoring(): MaybePromise<boolean>;
   /** Marks such a restore as begun or completed. */
   setRestoring(restoring: boolean): Promise<void>;
-  /**
-   * Leaves a mark by which this store is recognized under any address. Redis keeps it for a minute,
-   * and the embedded store until the next one.
-   *
-   * @param mark a random integer from 1 up to 2^47
-   */
-  leaveMark(mark: number): Promise<void>;
-  /** Whether the latest mark that was left is this one. */
-  hasMark(mark: number): MaybePromise<boolean>;
   /** Resolves if the store answers; throws StoreUnavailable otherwise. */
   probe(): Promise<void>;
   /**

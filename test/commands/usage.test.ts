@@ -68,7 +68,6 @@ t.test('init quotes paths, so that its commands can be pasted', async (t) => {
 
 t.test('help of a subcommand', async (t) => {
   for (const [args, usage] of [
-    [['help', 'token', 'create'], 'Usage: latchkey token create '],
     [['help', 'token'], 'Usage: latchkey token '],
     [['help'], 'Usage: latchkey '],
   ] as const)

@@ -1,11 +1,6 @@
 import { Argument, Command, InvalidArgumentError, Option } from 'commander';
-import type { CheckOptions } from '../check.js';
-import type { ExplainOptions } from '../explain.js';
-import type { InitOptions } from '../init.js';
-import type { MintOptions } from '../mint.js';
-import type { PolicyDiffOptions } from '../policy-diff.js';
-import type { PolicyShadowOptions } from '../servers.js';
 import {
+  calls,
   collect,
   configOption,
   filled,
@@ -15,7 +10,6 @@ import {
   loginOption,
   passwordFileOption,
   SCHEMA_KINDS,
-  type SchemaKind,
   urlFault,
 } from '../terminal/options.js';
 import { METHODS } from '../../domain/methods.js';
@@ -32,9 +26,7 @@ export function initCommand(): Command {
 It asks for the password of the superuser "admin", and prints what to run next. It never
 overwrites a file.`,
     )
-    .action(async (folder: string, options: InitOptions) =>
-      (await import('../init.js')).init(folder, options),
-    );
+    .action(calls(async () => import('../init.js'), 'init'));
 }
 
 export function checkCommand(): Command {
@@ -57,10 +49,7 @@ A table for --expect (latchkey schema expect prints its JSON Schema):
 "as" is a session with that role, or a token if it has a scope or services. "expect" is allow, a
 status or a reason.`,
     )
-    .action(async (options: CheckOptions) => {
-      const { check } = await import('../check.js');
-      process.exitCode = await check(options);
-    }); // prettier-ignore
+    .action(calls(async () => import('../check.js'), 'check')); // prettier-ignore
 }
 
 export function explainCommand(): Command {
@@ -94,7 +83,7 @@ export function explainCommand(): Command {
     .option('--services <ids>', 'services of the token, separated by commas', listOf)
     .option('--anonymous', 'without a credential')
     .addOption(
-      new Option('--token-id <id>', 'with the API token of this id; also shows its state and limits')
+      new Option('--token-id <id>', 'with the API token of this id')
         .conflicts(['key', 'keyFile', 'jwt', 'user', 'anonymous']),
     )
     .addOption(jsonOption())
@@ -109,7 +98,7 @@ Examples:
 
 Nothing is forwarded or recorded. The exit code is 0 for either decision.`,
     )
-    .action(async (options: ExplainOptions) => (await import('../explain.js')).runExplain(options)); // prettier-ignore
+    .action(calls(async () => import('../explain.js'), 'runExplain')); // prettier-ignore
 }
 
 /** Methods are case-sensitive, so one in lower case would be explained as an unknown one. */
@@ -131,7 +120,7 @@ export function schemaCommand(): Command {
         .choices(SCHEMA_KINDS)
         .default('config'),
     )
-    .action(async (kind: SchemaKind) => (await import('../check.js')).printSchema(kind));
+    .action(calls(async () => import('../check.js'), 'printSchema'));
 }
 
 export function policyCommand(): Command {
@@ -163,10 +152,7 @@ A difference outside the policy, like the upstream of a route, is not compared b
 The exit code is 0 if nothing becomes allowed that was not allowed before. It is 1 if something
 does, if a key differs that is not compared, or if the comparison is not complete.`,
     )
-    .action(async (options: PolicyDiffOptions) => {
-      const { policyDiff } = await import('../policy-diff.js');
-      process.exitCode = await policyDiff(options);
-    });
+    .action(calls(async () => import('../policy-diff.js'), 'policyDiff'));
 } // prettier-ignore
 
 function shadowCommand(): Command {
@@ -182,7 +168,7 @@ The shadow policy is the file of policy_shadow in the configuration. Each reques
 against it, but it never decides. Counts start over when the policy or the shadow policy changes. A
 count with "<=" is an upper bound; --json shows by how much it may be too high.`,
     )
-    .action(async (options: PolicyShadowOptions) => (await import('../servers.js')).policyShadow(options));
+    .action(calls(async () => import('../servers.js'), 'policyShadow'));
 }
 
 function origin(text: string): string {
@@ -223,5 +209,5 @@ Examples:
 An assertion is marked "dev": true. Verifiers refuse it unless you configure them to accept it
 (allowDev of latchkey/verify).`,
     )
-    .action(async (options: MintOptions) => (await import('../mint.js')).mint(options));
+    .action(calls(async () => import('../mint.js'), 'mint'));
 } // prettier-ignore

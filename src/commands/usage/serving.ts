@@ -1,7 +1,5 @@
 import { Command, InvalidArgumentError, Option } from 'commander';
-import type { DemoOptions } from '../demo.js';
-import type { DoctorCommandOptions } from '../doctor.js';
-import { collect, configOption, jsonOption, type ReportOptions, urlFault } from '../terminal/options.js';
+import { calls, collect, configOption, jsonOption, urlFault } from '../terminal/options.js';
 
 const MAX_PORT = 65_535;
 
@@ -9,7 +7,7 @@ export function serveCommand(): Command {
   return new Command('serve')
     .description('start the server; SIGTERM stops it, SIGHUP reloads')
     .addOption(configOption())
-    .action(async (options: { config: string }) => (await import('../serve.js')).serve(options));
+    .action(calls(async () => import('../serve.js'), 'serve'));
 }
 
 export function demoCommand(): Command {
@@ -22,7 +20,7 @@ export function demoCommand(): Command {
     )
     .option('--port <number>', 'the port to listen on', port, '8080')
     .option('--data <dir>', 'the folder for users, passwords and tokens, readable only by you', 'data/demo')
-    .action(async (options: DemoOptions) => (await import('../demo.js')).demo(options));
+    .action(calls(async () => import('../demo.js'), 'demo'));
 }
 
 function url(text: string): string {
@@ -39,7 +37,7 @@ export function healthcheckCommand(): Command {
   return new Command('healthcheck')
     .description('exit with 0 if the server of this configuration is ready')
     .addOption(configOption())
-    .action(async (options: { config: string }) => (await import('../servers.js')).healthcheck(options));
+    .action(calls(async () => import('../servers.js'), 'healthcheck'));
 }
 
 export function fleetCommand(): Command {
@@ -50,13 +48,13 @@ export function fleetCommand(): Command {
     .addHelpText(
       'after',
       `
-HEARTBEAT is how long ago a sidecar wrote its last heartbeat; after 12 seconds without one it is
-not listed. LAG is how far it may be behind a networked store: the time between its last
+HEARTBEAT AGE is how long ago a sidecar wrote its last heartbeat; after 12 seconds without one it
+is not listed. LAG is how far it may be behind a networked store: the time between its last
 confirmation that it receives changes and that heartbeat. A sidecar with several workers is
 listed once, with the largest of their times. The command warns when the sidecars run different
 configurations.`,
     )
-    .action(async (options: ReportOptions) => (await import('../servers.js')).listFleet(options));
+    .action(calls(async () => import('../servers.js'), 'listFleet'));
 }
 
 const MAX_PATHS = 8;
@@ -89,10 +87,7 @@ built-in ones and to ones that do not exist: at most 10,000 requests, 4 at a tim
 seconds at most, in 2 minutes. The user agent is latchkey-doctor/VERSION.
 The exit code is 1 when a finding is serious.`,
     )
-    .action(async (options: DoctorCommandOptions) => {
-      const { doctor } = await import('../doctor.js');
-      process.exitCode = await doctor(options);
-    });
+    .action(calls(async () => import('../doctor.js'), 'doctor'));
 } // prettier-ignore
 
 function origin(text: string): URL {
