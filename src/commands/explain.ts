@@ -12,23 +12,16 @@ import { asJson, CommandFailed, print, WrongUsage } from './terminal/output.js';
 import { readSecret } from './terminal/password.js';
 import { findUser, hasStore, withStore } from './with-store.js';
 
-export interface ExplainOptions extends NamedBy {
+interface ExplainOptions extends NamedBy, Partial<Record<Texts, string>> {
   readonly config: string;
-  readonly method?: string;
   readonly path: string;
-  readonly host?: string;
   readonly header?: readonly string[];
-  readonly address?: string;
-  readonly key?: string;
-  readonly keyFile?: string;
-  readonly jwt?: string;
-  readonly user?: string;
-  readonly scope?: string;
   readonly services?: string[];
   readonly anonymous?: true;
-  readonly tokenId?: string;
   readonly json?: true;
 }
+
+type Texts = 'method' | 'host' | 'address' | 'key' | 'keyFile' | 'jwt' | 'user' | 'scope' | 'tokenId';
 
 export async function runExplain(options: ExplainOptions): Promise<void> {
   checkUsage(options);
@@ -60,9 +53,9 @@ function checkUsage(options: ExplainOptions): void {
     );
   if (address !== undefined && isIP(address) === 0)
     throw new WrongUsage('explain: --address: expected an IP address');
-  if ([key, keyFile, jwt, user, anonymous, tokenId].every((who) => who === undefined)) {
+  if ([key, keyFile, jwt, user, anonymous, tokenId].filter((who) => who !== undefined).length !== 1) {
     throw new WrongUsage(
-      'explain: choose a credential: --key-file FILE, --key -, --jwt FILE, --token-id ID, --user LOGIN or --anonymous',
+      'explain: choose one credential: --key-file FILE, --key -, --jwt FILE, --token-id ID, --user LOGIN or --anonymous',
     );
   }
   if (user === undefined && (scope !== undefined || services !== undefined))

@@ -11,7 +11,7 @@ import { uncomparedKeys } from '../policy-diff/uncompared.js';
 import type { AffectedRequests, ReplayReport } from './replay.js';
 import { asJson, print, renderList } from './terminal/output.js';
 
-export interface PolicyDiffOptions {
+interface PolicyDiffOptions {
   readonly config: string;
   readonly against: string;
   readonly requests?: string;

@@ -4,7 +4,14 @@ import { formatTime } from '../util/time.js';
 import type { ComparedPolicies } from '../policy-diff/compare.js';
 import { reportedRoute } from '../policy-diff/report.js';
 import type { Store } from '../store/store.js';
-import { isReplayable, type LoggedRequest, logLines, readLogLine, whyNotReplayable } from './access-log.js';
+import {
+  hasCaller,
+  isReplayable,
+  type LoggedRequest,
+  logLines,
+  readLogLine,
+  whyNotReplayable,
+} from './access-log.js';
 import { callerKey, Callers, type Replayed, Replayer } from './replay-judge.js';
 import { CommandFailed } from './terminal/output.js';
 import { hasStore, withStore } from './with-store.js';
@@ -62,7 +69,7 @@ class Counts {
 
   note(request: LoggedRequest, replayed: Replayed): void {
     this.requests += 1;
-    if (request.configHash !== null && request.configHash !== this.#hash) this.#otherConfiguration += 1;
+    if (request.config_hash !== null && request.config_hash !== this.#hash) this.#otherConfiguration += 1;
     if (replayed.outcome === 'undecided') {
       this.#undecided.set(replayed.why, (this.#undecided.get(replayed.why) ?? 0) + 1);
       return;
@@ -74,9 +81,10 @@ class Counts {
   #addAffected(request: LoggedRequest, replayed: Changed): void {
     const routes = replayed.matches.map((match) => (typeof match === 'string' ? null : match.route));
     const paths = routes.map((route) => route?.position?.path ?? route?.path);
-    const who = request.caller === null ? null : callerKey(request.caller);
+    const who = hasCaller(request) ? callerKey(request) : null;
     const key = JSON.stringify([replayed.outcome, who, request.method, paths, replayed.rules]);
-    const time = request.time === null ? null : formatTime(request.time);
+    const at = Date.parse(request.time ?? '');
+    const time = Number.isNaN(at) ? null : formatTime(at);
     const known = this.#affected.get(key);
     if (known !== undefined) {
       known.requests += 1;
@@ -102,15 +110,15 @@ class Counts {
 
 function affectedRequests({ sides }: ComparedPolicies, request: LoggedRequest, replayed: Changed, time: string | null) {
   const { outcome, caller: known, matches, rules } = replayed;
-  const { caller, requestId } = request;
   const method = request.method ?? '';
+  const caller = hasCaller(request) ? request : null;
   return {
     change: outcome,
-    customer_id: caller?.customerId ?? null,
-    user_id: caller?.userId ?? null,
+    customer_id: caller?.customer_id ?? null,
+    user_id: caller?.user_id ?? null,
     login: known?.login ?? null,
     credential: caller?.credential ?? null,
-    token_id: caller !== null && 'tokenId' in caller ? caller.tokenId : null,
+    token_id: caller?.token_id ?? null,
     token_name: known?.tokenName ?? null,
     method,
     route: reportedRoute(sides[0], matches[0], method),
@@ -120,6 +128,6 @@ function affectedRequests({ sides }: ComparedPolicies, request: LoggedRequest, r
     requests: 1,
     first: time,
     last: time,
-    request_id: requestId,
+    request_id: request.request_id,
   };
 } // prettier-ignore

@@ -19,7 +19,7 @@ import { recordOperation, withStore } from './with-store.js';
 
 type StoreSettings = LoadedConfig['config']['store'];
 
-export interface RestoreOptions {
+interface RestoreOptions {
   readonly config: string;
   /** Audit logs in addition to the one in the configuration. */
   readonly audit?: readonly string[];

@@ -4,6 +4,7 @@ import { formatTime } from '../util/time.js';
 import { fetchLimited } from '../net/fetch-limited.js';
 import type { describeDifferences } from '../pipeline/shadow-differences.js';
 import type { LiveMember } from '../store/fleet-store.js';
+import { membersOf } from './access-log.js';
 import type { ReportOptions } from './terminal/options.js';
 import { CommandFailed, renderList, report, reportList } from './terminal/output.js';
 import { withStore } from './with-store.js';
@@ -70,8 +71,8 @@ function describe(members: readonly LiveMember[]) {
   };
 }
 
-export interface PolicyShadowOptions extends ReportOptions {
-  readonly admin?: string;
+interface PolicyShadowOptions extends ReportOptions {
+  readonly admin?: URL;
 }
 
 type ShadowReport =
@@ -81,28 +82,17 @@ type ShadowReport =
 type Difference = ReturnType<typeof describeDifferences>['casualties'][number];
 
 export async function policyShadow(options: PolicyShadowOptions): Promise<void> {
-  const url = `${options.admin ?? adminUrl(options.config)}/-/shadow`;
+  const url = `${options.admin?.origin ?? adminUrl(options.config)}/-/shadow`;
   const { status, text } = await requestAdmin(url);
   if (status !== 200) throw new CommandFailed(`${url} responded with ${status}: ${text}`);
-  const answer = reportIn(text);
-  if (answer === undefined)
+  const answer = membersOf(text) as ShadowReport | undefined;
+  if (answer?.policy_shadow === undefined)
     throw new CommandFailed(
       `${url} is not the admin port of a Latchkey: its response is not a report; check --admin`,
     );
   if (answer.policy_shadow === null)
     throw new CommandFailed('the server has no shadow policy; set policy_shadow and reload');
   report(options, answer, await render(answer));
-}
-
-function reportIn(text: string): ShadowReport | undefined {
-  try {
-    const value: unknown = JSON.parse(text);
-    return typeof value === 'object' && value !== null && 'policy_shadow' in value
-      ? (value as ShadowReport)
-      : undefined;
-  } catch {
-    return undefined;
-  }
 }
 
 async function render(answer: Exclude<ShadowReport, { policy_shadow: null }>): Promise<string> {

@@ -8,7 +8,7 @@ import type { UserOptions } from './terminal/options.js';
 import { CommandFailed, report, reportList, WrongUsage } from './terminal/output.js';
 import { findUser, listUsers, recordChange, withStore } from './with-store.js';
 
-export interface SessionOptions extends UserOptions {
+interface SessionOptions extends UserOptions {
   readonly user?: string;
 }
 

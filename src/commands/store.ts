@@ -185,7 +185,7 @@ export function describeDifferences(differing: readonly string[]): string {
   return `${counted(differing.length, 'record')} ${differing.length === 1 ? 'differs' : 'differ'} between the stores (${some}${more})`;
 }
 
-export interface ApplyOptions {
+interface ApplyOptions {
   readonly config: string;
   readonly file?: string;
   readonly dryRun?: true;

@@ -7,9 +7,7 @@ import { Tokens } from '../accounts/tokens.js';
 import { loadConfig, type LoadedConfig } from '../config/load.js';
 import { declaredTokenSchema } from '../config/schema/directory-file.js';
 import { duration, positiveDuration } from '../config/schema/units.js';
-import { parseRange } from '../util/addresses.js';
 import type { AuditEvent } from '../domain/audit.js';
-import { parseRate, RATE_FORM } from '../domain/rate.js';
 import { newAccessToken, newId } from '../domain/secret.js';
 import { formatTime } from '../util/time.js';
 import { isExpired } from '../domain/token.js';
@@ -30,7 +28,7 @@ import {
   withStore,
 } from './with-store.js';
 
-export interface CreateOptions extends UserOptions {
+interface CreateOptions extends UserOptions {
   readonly user: string;
   readonly name?: string;
   readonly scope?: string;
@@ -71,10 +69,10 @@ async function ownersOf(
   directory: DirectoryStore,
   { user, customer, ...by }: NamedBy & { user?: string; customer?: string },
 ): Promise<User[]> {
-  const all = user === undefined || customer !== undefined ? await listUsers(directory, customer) : [];
+  const all = await listUsers(directory, customer);
   if (user === undefined) return all;
   const found = await findUser(directory, user, by);
-  return customer === undefined ? [found] : all.filter(({ id }) => id === found.id);
+  return all.filter(({ id }) => id === found.id);
 }
 
 export async function show(id: string, options: ReportOptions): Promise<void> {
@@ -98,7 +96,6 @@ function noToken(id: string): CommandFailed {
 }
 
 export async function create(options: CreateOptions): Promise<void> {
-  checkLimits(options);
   const loaded = loadConfig(options.config);
   await withStore(loaded, async (opened) => {
     const user = await findUser(opened.store.directory, options.user, options);
@@ -131,16 +128,7 @@ function checkOwner({ locked, deletionPending, login }: User): void {
   if (locked) throw new CommandFailed(`${login} is locked; run "latchkey user unlock ${login}" first`);
 }
 
-function checkLimits({ rate, address = [] }: CreateOptions): void {
-  if (rate !== undefined && parseRate(rate) === undefined)
-    throw new WrongUsage(`token create: --rate: expected a rate ${RATE_FORM}`);
-  if (address.some((each) => parseRange(each) === undefined))
-    throw new WrongUsage(
-      'token create: --address: expected an IP address, or a range like 10.0.0.0/8 without bits set after the prefix',
-    );
-}
-
-export const LISTED = '"latchkey token list" shows the token if it was created';
+const LISTED = '"latchkey token list" shows the token if it was created';
 
 function lostSecret(id: string): string {
   return `token ${id} was created, but its secret is lost; revoke it with "latchkey token revoke ${id}"`;
@@ -222,7 +210,7 @@ async function revokeTokens(loaded: LoadedConfig, opened: OpenedStore, ids: read
   return { revoked: ids, further };
 }
 
-export interface RotateOptions extends ReportOptions {
+interface RotateOptions extends ReportOptions {
   readonly overlap?: string;
 }
 
@@ -254,7 +242,7 @@ function readOverlap(text: string | undefined): string | undefined {
   return String(Math.ceil(read.data / 1000));
 }
 
-export type GenerateOptions = Omit<CreateOptions, 'config' | 'expiresIn' | 'login' | 'id'>;
+type GenerateOptions = Omit<CreateOptions, 'config' | 'expiresIn' | 'login' | 'id'>;
 
 const OPTIONS: Readonly<Record<string, string>> = {
   user_id: '--user',

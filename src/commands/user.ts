@@ -36,21 +36,14 @@ export async function list(options: ReportOptions & { customer?: string }): Prom
   });
 }
 
-/** Sets a user's password, which ends the user's sessions. */
 export async function setPassword(
   name: string,
   options: UserOptions & { passwordFile?: string },
 ): Promise<void> {
-  await change(
-    'password',
-    name,
-    options,
-    async (opened) => ({
-      passwordHash: await opened.passwords.hash(await readNewPassword(options)),
-      rehashOf: undefined,
-    }),
-    { needsLogin: true },
-  );
+  await change('password', name, options, async (loaded, opened, user) => {
+    refuseWithoutLogin(loaded, user);
+    return { passwordHash: await opened.passwords.hash(await readNewPassword(options)), rehashOf: undefined };
+  });
 }
 
 export async function lock(name: string, options: UserOptions): Promise<void> {
@@ -59,7 +52,7 @@ export async function lock(name: string, options: UserOptions): Promise<void> {
 
 /** Undoes {@link lock}, and resets the failed logins that throttle the next one. */
 export async function unlock(name: string, options: UserOptions): Promise<void> {
-  await change('unlocked', name, options, async ({ store }, { login }) => {
+  await change('unlocked', name, options, async (_loaded, { store }, { login }) => {
     await clearThrottle(store.loginThrottle, login, Date.now());
     return { locked: false, lockedBy: undefined, deletionPending: undefined };
   });
@@ -69,14 +62,12 @@ async function change(
   reason: string,
   name: string,
   options: UserOptions,
-  work: (opened: OpenedStore, user: User) => Promise<Partial<User>> | Partial<User>,
-  { needsLogin = false } = {},
+  work: (loaded: LoadedConfig, opened: OpenedStore, user: User) => Promise<Partial<User>> | Partial<User>,
 ): Promise<void> {
   const loaded = loadConfig(options.config);
   await withStore(loaded, async (opened) => {
     const user = await findUser(opened.store.directory, name, options);
-    if (needsLogin) refuseWithoutLogin(loaded, user);
-    const changed = await work(opened, user);
+    const changed = await work(loaded, opened, user);
     await recordChange(opened, [userChangedEvent(user, reason)], async () =>
       changeUser(opened, user, changed),
     );

@@ -6,7 +6,7 @@ import type { ReportOptions } from './terminal/options.js';
 import { CommandFailed, renderList, report } from './terminal/output.js';
 import { recordOperation, withStore } from './with-store.js';
 
-export interface WebhookOptions extends ReportOptions {
+interface WebhookOptions extends ReportOptions {
   readonly endpoint?: string;
 }
 

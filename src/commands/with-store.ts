@@ -114,14 +114,10 @@ export async function userWithId(directory: DirectoryStore, id: string): Promise
 }
 
 export async function listUsers(directory: DirectoryStore, customerId?: string): Promise<User[]> {
-  const users = customerId === undefined ? await allUsers(directory) : await usersOf(directory, customerId);
-  return users.toSorted((a, b) => (a.login < b.login ? -1 : 1));
-}
-
-async function usersOf(directory: DirectoryStore, customerId: string): Promise<User[]> {
-  if ((await directory.getCustomer(customerId)) === undefined)
+  if (customerId !== undefined && (await directory.getCustomer(customerId)) === undefined)
     throw new CommandFailed(`there is no customer ${customerId}`);
-  return directory.listUsers(customerId);
+  const users = customerId === undefined ? await allUsers(directory) : await directory.listUsers(customerId);
+  return users.toSorted((a, b) => (a.login < b.login ? -1 : 1));
 }
 
 export async function changeUser(opened: OpenedStore, user: User, change: Partial<User>): Promise<void> {

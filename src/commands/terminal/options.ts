@@ -44,9 +44,19 @@ export function filled(text: string): string {
   return text;
 }
 
-export function urlFault(text: string, expected: string): InvalidArgumentError {
+/** Parses an http or https URL without user, query and fragment. */
+export function httpUrl(text: string): URL {
+  if (/^https?:\/\/[^?#@\s]+$/i.test(text) && URL.canParse(text)) return new URL(text);
   const isHost = /^[\w.-]+(?::\d+)?$/.test(text);
-  return new InvalidArgumentError(isHost ? `Did you mean http://${text}?` : expected);
+  throw new InvalidArgumentError(
+    isHost ? `Did you mean http://${text}?` : 'Expected a URL like http://127.0.0.1:3000.',
+  );
+}
+
+export function originUrl(text: string): URL {
+  const url = httpUrl(text);
+  if (url.pathname === '/') return url;
+  throw new InvalidArgumentError('Expected a URL without a path, like http://127.0.0.1:3000.');
 }
 
 export function collect(value: string, values: readonly string[] = []): string[] {

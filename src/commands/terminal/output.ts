@@ -59,7 +59,9 @@ export async function renderList(rows: readonly object[], columns: readonly stri
       .replaceAll('_', ' ')
       .toUpperCase(),
   );
-  const cells = rows.map((row) => columns.map((name) => cellOf((row as Readonly<Record<string, Cell>>)[name])));
+  const cells = rows.map((row) =>
+    columns.map((name) => cellOf((row as Readonly<Record<string, Cell>>)[name])),
+  );
   return renderTable(headings, cells);
 }
 

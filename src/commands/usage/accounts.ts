@@ -20,24 +20,19 @@ const userWork = async () => import('../user.js');
 
 export function applyCommand(): Command {
   return new Command('apply')
-    .description(
-      'apply a directory file to the store: customers, users, services, legacy keys and declared tokens',
-    )
+    .description('apply a directory file to the store: customers, users, services, legacy keys and declared tokens')
     .addOption(configOption())
     .option('-f, --file <file>', 'the directory file (default: directory.file of the configuration)')
     .option('--dry-run', 'show what would change, without changing it')
-    .addHelpText(
-      'after',
-      `
+    .addHelpText('after', `
 A file with an error changes nothing. Up to 500 users or tokens change at once, or not at all; more
 change in steps, so run the command again if it is interrupted. What the file does not declare is
 removed from the store. A user who still has active tokens is locked, and deleted when the last of
 them ends. A declared token that is removed from the file is revoked, and a revoked one never comes
 back. A running server sees the changes at its next request. Applying the same file again changes
-nothing.`,
-    )
+nothing.`)
     .action(calls(storeWork, 'apply'));
-}
+} // prettier-ignore
 
 export function hashPasswordCommand(): Command {
   return new Command('hash-password')
@@ -114,13 +109,10 @@ export function storeCommand(): Command {
     .description('copy everything from the store of one configuration to that of another, then compare')
     .requiredOption('--from <file>', 'the configuration of the store to read')
     .requiredOption('--to <file>', 'the configuration of the store to write')
-    .addHelpText(
-      'after',
-      `
+    .addHelpText('after', `
 Both stores can be read during the copy. If the first one changes in the meantime, the
 comparison finds the difference, and the command says so: run it again. Stop all writers before
-the final run. Counts of failed logins are not copied.`,
-    )
+the final run. Counts of failed logins are not copied.`)
     .action(calls(storeWork, 'copy'));
   const add = (usage: string, work: ReturnType<typeof calls>, description: string, help: string) =>
     store
@@ -129,49 +121,25 @@ the final run. Counts of failed logins are not copied.`,
       .addOption(configOption())
       .addHelpText('after', `\n${help}`)
       .action(work);
-  add(
-    'backup <file>',
-    calls(storeWork, 'backup'),
-    'write all records of the store to a file, which is created with mode 0600',
-    `The file holds digests, password hashes and encrypted one-time-password secrets, but no secret in
+  add('backup <file>', calls(storeWork, 'backup'), 'write all records of the store to a file, which is created with mode 0600', `The file holds digests, password hashes and encrypted one-time-password secrets, but no secret in
 plain text. Keep it safe nevertheless. The key that decrypts these secrets (sealing.key in
-store.path, or store.sealing_key) is not part of it.`,
-  );
-  add(
-    'restore <file>',
-    calls(async () => import('../restore.js'), 'restore'),
-    'write all records of a backup into an empty store',
-    `The store is as it was when the backup was made, so tokens that were revoked since then work
+store.path, or store.sealing_key) is not part of it.`);
+  add('restore <file>', calls(async () => import('../restore.js'), 'restore'), 'write all records of a backup into an empty store', `The store is as it was when the backup was made, so tokens that were revoked since then work
 again. The command leaves out what the audit log of the configuration and each --audit file list
 as revoked or ended, and legacy keys that the store lists as revoked. On a terminal, it says what
 comes back, and asks first. Old passwords come back too, and users who were locked are unlocked:
-do not start servers until you have repeated the changes that the audit log lists.`,
-  )
-    .option(
-      '--audit <file>',
-      'an audit log (- for standard input): tokens that it lists as revoked stay revoked; can be repeated',
-      collect,
-    )
+do not start servers until you have repeated the changes that the audit log lists.`)
+    .option('--audit <file>', 'an audit log (- for standard input): tokens that it lists as revoked stay revoked; can be repeated', collect)
     .option('--yes', 'do not ask for confirmation');
-  add(
-    'remove',
-    calls(storeWork, 'removeRecord'),
-    'remove one record that cannot be read',
-    `A record that can be read stays. The id and the digest of a removed token stay blocked. The tokens
-of a removed user are refused until that user exists again.`,
-  )
+  add('remove', calls(storeWork, 'removeRecord'), 'remove one record that cannot be read', `A record that can be read stays. The id and the digest of a removed token stay blocked. The tokens
+of a removed user are refused until that user exists again.`)
     .addArgument(new Argument('<kind>', 'the kind of the record').choices(REMOVABLE))
     .argument('<id>', 'its id, as the error names it');
-  add(
-    'forget-signing-keys',
-    calls(storeWork, 'forgetSigningKeys'),
-    'remove the keys that sign assertions; servers create new ones',
-    `For keys that may be compromised, or that cannot be decrypted. Servers notice within minutes. Until
+  add('forget-signing-keys', calls(storeWork, 'forgetSigningKeys'), 'remove the keys that sign assertions; servers create new ones', `For keys that may be compromised, or that cannot be decrypted. Servers notice within minutes. Until
 verifiers have fetched the new keys, upstreams refuse assertions that are signed with them.
-Regular rotation does not need this.`,
-  );
+Regular rotation does not need this.`);
   return store;
-}
+} // prettier-ignore
 
 function adderTo<M>(parent: Command, load: () => Promise<M>) {
   return (usage: string, work: keyof M, description: string) =>
