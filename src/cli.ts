@@ -2,8 +2,7 @@
 import './server/processes/early-signals.js';
 import { existsSync } from 'node:fs';
 import { Command, CommanderError, type Option } from 'commander';
-import { hintFor } from './commands/terminal/options.js';
-import { clearProgress, OutputFailed, print, WrongUsage } from './commands/terminal/output.js';
+import { OutputClosed, print, WrongUsage } from './commands/terminal/output.js';
 import {
   applyCommand,
   hashPasswordCommand,
@@ -64,56 +63,29 @@ const program = new Command('latchkey')
   .addCommand(mintCommand())
   .addHelpText('after', '\nRun "latchkey COMMAND --help" for details. Exit codes: 0 done, 1 refused or failed, 2 wrong usage, 141 output not read to its end.'); // prettier-ignore
 
-/** Checked after unknown options, so that a mistyped one is reported by name. */
-const requiredOptions = new Map<Command, readonly Option[]>();
-
 /** Applies the shared settings: Commander passes none of them on to added commands. */
 function configureCommand(command: Command): void {
   command.exitOverride().configureOutput({
     writeOut: (text) => print(text),
-    outputError: (text, write) => write(`${usageError(text, hintFor(text, command), command)}\n`),
+    outputError: (text, write) =>
+      write(`${text.trimEnd().replaceAll('\n', ' ')} (see ${pathOf(command)} --help)\n`),
   });
-  const mandatory = command.options.filter((option) => option.mandatory);
-  for (const option of mandatory) option.mandatory = false;
-  requiredOptions.set(command, mandatory);
-  for (const option of command.options) countUses(command, option);
+  for (const option of command.options) refuseRepeated(command, option);
   command.commands.forEach(configureCommand);
-}
-
-function usageError(text: string, hint: string, command: Command): string {
-  return [text.trimEnd(), hint, `(see ${pathOf(command)} --help)`]
-    .filter((part) => part !== '')
-    .join(' ')
-    .replaceAll('\n', ' ');
 }
 
 function pathOf(command: Command): string {
   return command.parent === null ? command.name() : `${pathOf(command.parent)} ${command.name()}`;
 }
 
-function requireOptions(_program: Command, command: Command): void {
-  const missing = requiredOptions
-    .get(command)
-    ?.find((option) => command.getOptionValue(option.attributeName()) === undefined);
-  if (missing !== undefined) command.error(`error: required option '${missing.flags}' not specified`);
-}
-
-const uses = new Map<Option, number>();
-
-function countUses(command: Command, option: Option): void {
-  command.on(`option:${option.name()}`, () => uses.set(option, (uses.get(option) ?? 0) + 1));
-}
-
 /** Refuses an option that is given twice and takes one value: the first would be lost. */
-function refuseRepeated(_program: Command, command: Command): void {
-  const repeated = command.options.find(
-    (option) =>
-      option.required &&
-      (uses.get(option) ?? 0) > 1 &&
-      !Array.isArray(command.getOptionValue(option.attributeName())),
-  );
-  if (repeated !== undefined)
-    command.error(`error: option '${repeated.flags}' is given more than once, and takes one value`);
+function refuseRepeated(command: Command, option: Option): void {
+  let uses = 0;
+  command.on(`option:${option.name()}`, () => {
+    uses += 1;
+    if (uses > 1 && option.required && !Array.isArray(command.getOptionValue(option.attributeName())))
+      command.error(`error: option '${option.flags}' is given more than once, and takes one value`);
+  });
 }
 
 function requireConfig(_program: Command, command: Command): void {
@@ -126,10 +98,9 @@ function requireConfig(_program: Command, command: Command): void {
 }
 
 function report(error: unknown): number {
-  clearProgress();
   // Commander has already written its own message.
   if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : WRONG_USAGE;
-  if (error instanceof OutputFailed && error.isQuiet) return OUTPUT_CLOSED;
+  if (error instanceof OutputClosed) return OUTPUT_CLOSED;
   if (error instanceof ConfigError) {
     for (const fault of error.faults) process.stderr.write(`${printable(formatFault(fault))}\n`);
   } else {
@@ -141,18 +112,12 @@ function report(error: unknown): number {
   return error instanceof WrongUsage ? WRONG_USAGE : FAILED;
 }
 
-/** Commander's own help command reads one name only: `help token create` needs another form. */
-function withHelpOfSubcommand(argv: readonly string[]): string[] {
-  const [node = '', script = '', command, ...names] = argv;
-  return command === 'help' && names.length > 1 ? [node, script, ...names, '--help'] : [...argv];
-}
-
 // The exit code says enough when standard error cannot be written either.
 process.stderr.on('error', () => undefined);
 configureCommand(program);
-program.hook('preAction', requireOptions).hook('preAction', refuseRepeated).hook('preAction', requireConfig);
+program.hook('preAction', requireConfig);
 try {
-  await program.parseAsync(withHelpOfSubcommand(process.argv));
+  await program.parseAsync(process.argv);
 } catch (error) {
   process.exitCode = report(error);
   // A failed start may have left a store or a listener open.

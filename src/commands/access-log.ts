@@ -1,58 +1,50 @@
-import { createReadStream } from 'node:fs';
-import { describeSystemError } from '../util/system-error.js';
-import type { EpochMs } from '../util/time.js';
+import { z } from 'zod';
+import { linesOf } from './lines.js';
 import { CommandFailed } from './terminal/output.js';
-
-/** In characters; a file without line breaks must not exhaust memory. */
-const MAX_LINE = 1024 * 1024;
 
 /** Maximum length of an entry's path and host; one of this length may be truncated. */
 const CUT = 512;
 
-/** The sender of a request as its log entry names it. The log has no roles, scopes or services. */
-export type LoggedCaller = { readonly userId: string; readonly customerId: string } & (
-  | { readonly credential: 'token' | 'legacy_key'; readonly tokenId: string }
-  | { readonly credential: 'session' }
-  | { readonly credential: 'jwt'; readonly issuer: string; readonly subject: string }
-);
+const text = z.string().nullable().catch(null);
 
 /** The log entry of one request. Fields that the line lacks are null. */
-export interface LoggedRequest {
-  readonly requestId: string;
-  readonly time: EpochMs | null;
-  readonly method: string | null;
+const entrySchema = z.object({
+  request_id: z.string(),
+  outcome: z.string(),
+  time: text,
+  method: text,
   /** As sent, without the query. It may be truncated or masked: see {@link whyNotReplayable}. */
-  readonly path: string | null;
-  readonly host: string | null;
-  readonly outcome: string;
-  readonly decision: 'allowed' | 'refused' | null;
-  readonly configHash: string | null;
-  readonly caller: LoggedCaller | null;
-}
+  path: text,
+  host: text,
+  decision: z.enum(['allowed', 'refused']).nullable().catch(null),
+  config_hash: text,
+  user_id: text,
+  customer_id: text,
+  credential: z.enum(['token', 'legacy_key', 'session', 'jwt']).nullable().catch(null),
+  token_id: text,
+  issuer: text,
+  subject: text,
+});
+
+export type LoggedRequest = z.infer<typeof entrySchema>;
 
 /** Parses a log line; `other` stands for an entry that is not of a request. */
 export function readLogLine(line: string): LoggedRequest | 'other' | 'unreadable' {
   const members = membersOf(line);
-  if (members === undefined) return 'unreadable';
-  if (typeof members['msg'] !== 'string') return 'unreadable';
+  if (typeof members?.['msg'] !== 'string') return 'unreadable';
   if (members['msg'] !== 'request') return 'other';
-  const text = (name: string) => textOf(members[name]);
-  const requestId = text('request_id');
-  const outcome = text('outcome');
-  if (requestId === null || outcome === null) return 'unreadable';
-  const decision = text('decision');
-  const time = Date.parse(text('time') ?? '');
-  return {
-    requestId,
-    time: Number.isNaN(time) ? null : time,
-    method: text('method'),
-    path: text('path'),
-    host: text('host'),
-    outcome,
-    decision: decision === 'allowed' || decision === 'refused' ? decision : null,
-    configHash: text('config_hash'),
-    caller: callerOf(members),
-  };
+  return entrySchema.safeParse(members).data ?? 'unreadable';
+}
+
+/** The sender of a request. The log has no roles, scopes or services. */
+export type LoggedCaller = LoggedRequest & {
+  readonly user_id: string;
+  readonly customer_id: string;
+  readonly credential: NonNullable<LoggedRequest['credential']>;
+};
+
+export function hasCaller(request: LoggedRequest): request is LoggedCaller {
+  return request.user_id !== null && request.customer_id !== null && request.credential !== null;
 }
 
 export type ReplayableRequest = LoggedRequest & { readonly method: string; readonly path: string };
@@ -70,45 +62,12 @@ export function whyNotReplayable({ method, path }: LoggedRequest): string | unde
   return undefined;
 }
 
-interface NumberedLine {
-  readonly text: string;
-  readonly number: number;
-  /** Whether the log ends within the line, as after a crash. */
-  readonly isLast: boolean;
-}
-
-/** Streams the lines of a log file (`-`: standard input). A longer one than the maximum is cut. */
-export async function* numberedLines(
-  file: string,
-  onBytes: (bytes: number) => void = () => undefined,
-): AsyncGenerator<NumberedLine> {
-  const stream = file === '-' ? process.stdin : createReadStream(file, { highWaterMark: MAX_LINE });
-  let rest = '';
-  let number = 0;
-  let isCut = false;
-  let bytes = 0;
-  const decoder = new TextDecoder();
-  try {
-    for await (const chunk of stream as AsyncIterable<Buffer>) {
-      if (bytes === 0) refuseCompressed(file, chunk);
-      bytes += chunk.length;
-      onBytes(bytes);
-      const lines = decoder.decode(chunk, { stream: true }).split('\n');
-      // The rest of a truncated line is skipped.
-      if (!isCut) rest += lines[0];
-      if (lines.length > 1) {
-        lines[0] = rest;
-        rest = lines.pop() ?? '';
-        for (const text of lines) yield { text, number: ++number, isLast: false };
-      }
-      isCut = rest.length > MAX_LINE;
-      if (isCut) rest = rest.slice(0, MAX_LINE);
-    }
-  } catch (error) {
-    if (error instanceof CommandFailed) throw error;
-    throw new CommandFailed(`${file} cannot be read: ${describeSystemError(error)}`);
+/** Streams the lines of a log file as texts. */
+export async function* logLines(file: string) {
+  for await (const { bytes, ...line } of linesOf(file)) {
+    if (line.number === 1) refuseCompressed(file, bytes);
+    yield { ...line, text: bytes.toString() };
   }
-  if (rest !== '') yield { text: rest, number: number + 1, isLast: true };
 }
 
 /** Recognizes gzip by its first two bytes (RFC 1952 2.3.1). @throws CommandFailed */
@@ -129,28 +88,5 @@ export function membersOf(line: string): Record<string, unknown> | undefined {
       : undefined;
   } catch {
     return undefined;
-  }
-}
-
-function textOf(value: unknown): string | null {
-  return typeof value === 'string' ? value : null;
-}
-
-function callerOf(members: Record<string, unknown>): LoggedCaller | null {
-  const text = (name: string) => textOf(members[name]);
-  const [userId, customerId] = [text('user_id'), text('customer_id')];
-  if (userId === null || customerId === null) return null;
-  const who = { userId, customerId };
-  const credential = text('credential');
-  switch (credential) {
-    case 'token':
-    case 'legacy_key':
-      return { ...who, credential, tokenId: text('token_id') ?? '' };
-    case 'session':
-      return { ...who, credential };
-    case 'jwt':
-      return { ...who, credential, issuer: text('issuer') ?? '', subject: text('subject') ?? '' };
-    default:
-      return null;
   }
 }

@@ -1,16 +1,16 @@
 import { createHash, randomBytes } from 'node:crypto';
-import { createReadStream, lstatSync, rmSync } from 'node:fs';
+import { lstatSync, rmSync } from 'node:fs';
 import { type FileHandle, open, rename } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { RecordCheck, RecordsInvalid } from '../store/transfer-check.js';
 import type { StoreRecord } from '../store/transfer.js';
 import { parseUntrustedJson } from '../util/json.js';
 import { describeSystemError } from '../util/system-error.js';
+import { linesOf } from './lines.js';
 import { CommandFailed } from './terminal/output.js';
 
 const FORMAT = 'latchkey-backup';
 const VERSION = 1;
-const LINE_FEED = 0x0a;
 const CHUNK = 64 * 1024;
 const MAX_START = 40;
 
@@ -18,11 +18,7 @@ const MAX_START = 40;
  * Writes records to a file (mode 0600): a header line, a JSON line per record, and a final line
  * with count and digest. It appears only once it is complete, on disk, and has been read back.
  */
-export async function writeBackup(
-  file: string,
-  records: AsyncIterable<StoreRecord>,
-  onRecord: (count: number) => void,
-): Promise<number> {
+export async function writeBackup(file: string, records: AsyncIterable<StoreRecord>): Promise<number> {
   const draft = join(dirname(file), `${basename(file).slice(0, MAX_START)}.${process.pid}.${randomBytes(4).toString('hex')}`); // prettier-ignore
   let folder: FileHandle | undefined;
   try {
@@ -31,7 +27,7 @@ export async function writeBackup(
       throw new CommandFailed(`${file} is not a regular file; pass the path of a file`);
     // Opened first: a folder that cannot be synchronized is an error before the file appears.
     folder = await open(dirname(file), 'r');
-    const count = await writeDraft(draft, records, onRecord);
+    const count = await writeDraft(draft, records);
     await verify(draft, count);
     await rename(draft, file);
     // A new name is on disk once its folder is.
@@ -46,11 +42,7 @@ export async function writeBackup(
   }
 }
 
-async function writeDraft(
-  draft: string,
-  records: AsyncIterable<StoreRecord>,
-  onRecord: (count: number) => void,
-): Promise<number> {
+async function writeDraft(draft: string, records: AsyncIterable<StoreRecord>): Promise<number> {
   const handle = await open(draft, 'wx', 0o600);
   try {
     const digest = createHash('sha256');
@@ -58,7 +50,7 @@ async function writeDraft(
     let pending = lineOf({ format: FORMAT, version: VERSION, created_at: new Date().toISOString() });
     for await (const record of records) {
       pending += lineOf(record);
-      onRecord(++count);
+      count += 1;
       if (pending.length < CHUNK) continue;
       digest.update(pending);
       await handle.appendFile(pending);
@@ -83,14 +75,9 @@ export async function replacedBackup(file: string): Promise<string | undefined> 
   // Writing refuses everything else.
   if (isFile(file) !== true) return undefined;
   let head: Head | undefined;
-  try {
-    for await (const line of linesOf(file)) {
-      head = parseLine(line);
-      break;
-    }
-  } catch (error) {
-    if (!(error instanceof BrokenBackup)) throw error;
-    throw new CommandFailed(`${file} exists and ${error.message}; choose another name`);
+  for await (const { bytes } of linesOf(file)) {
+    head = parseLine(bytes);
+    break;
   }
   if (head?.['format'] === FORMAT) return String(head['created_at']);
   throw new CommandFailed(`${file} exists and is not a backup; choose another name`);
@@ -157,14 +144,14 @@ async function* recordsIn(file: string, onHead: (head: Head) => void = () => und
   let count = 0;
   let head: Head | undefined;
   let end: Head | undefined;
-  for await (const line of linesOf(file)) {
+  for await (const { bytes, number } of linesOf(file)) {
     if (end !== undefined) throw new BrokenBackup('has data after its end');
-    const value = parseLine(line);
+    const value = parseLine(bytes);
     if (head === undefined) {
       head = value ?? {};
       refuseForeign(head);
       onHead(head);
-    } else if (value === undefined) throw new BrokenBackup(`line ${count + 2} is damaged`);
+    } else if (value === undefined) throw new BrokenBackup(`line ${number} is damaged`);
     else if ('end' in value) {
       end = value;
       continue;
@@ -172,7 +159,7 @@ async function* recordsIn(file: string, onHead: (head: Head) => void = () => und
       count += 1;
       yield value;
     }
-    digest.update(line).update('\n');
+    digest.update(bytes).update('\n');
   }
   if (head === undefined) refuseForeign({});
   if (end?.['count'] !== count || end['sha256'] !== digest.digest('hex'))
@@ -182,25 +169,6 @@ async function* recordsIn(file: string, onHead: (head: Head) => void = () => und
 function refuseForeign({ format, version }: Head): void {
   if (format !== FORMAT) throw new BrokenBackup('is not a Latchkey backup');
   if (version !== VERSION) throw new BrokenBackup(`has version ${String(version)}, known: ${VERSION}`);
-}
-
-/** Only a line feed ends a line: a name may contain any other separator. */
-async function* linesOf(file: string): AsyncGenerator<Buffer> {
-  const parts: Buffer[] = [];
-  try {
-    for await (const chunk of createReadStream(file) as AsyncIterable<Buffer>) {
-      let from = 0;
-      for (let at = chunk.indexOf(LINE_FEED); at >= 0; at = chunk.indexOf(LINE_FEED, from)) {
-        yield Buffer.concat([...parts.splice(0), chunk.subarray(from, at)]);
-        from = at + 1;
-      }
-      if (from < chunk.length) parts.push(chunk.subarray(from));
-    }
-  } catch (error) {
-    const { code } = error as NodeJS.ErrnoException;
-    throw code === undefined ? error : new BrokenBackup(`cannot be read: ${describeSystemError(error)}`);
-  }
-  if (parts.length > 0) yield Buffer.concat(parts);
 }
 
 function parseLine(line: Buffer): Head | undefined {

@@ -23,7 +23,7 @@ import type { Store } from '../store/store.js';
 import type { SchemaKind } from './terminal/options.js';
 import { asJson, print } from './terminal/output.js';
 
-export interface CheckOptions {
+interface CheckOptions {
   readonly config: string;
   readonly expect?: string;
   readonly online?: boolean;

@@ -18,8 +18,8 @@ const OTHER_FOLDER = 'choose another folder with --data';
 
 const newPassword = customAlphabet('23456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnpqrstuvwxyz', 20);
 
-export interface DemoOptions {
-  readonly upstream?: string;
+interface DemoOptions {
+  readonly upstream?: URL;
   readonly port: string;
   readonly data: string;
 }
@@ -36,7 +36,7 @@ export async function demo(options: DemoOptions): Promise<void> {
   needPrivateFolder(data);
   const file = join(data, 'directory.yaml');
   const users = writeDirectoryOnce(file);
-  const upstream = options.upstream ?? (await startEcho());
+  const upstream = options.upstream?.origin ?? (await startEcho());
   const env = {
     ...process.env,
     LATCHKEY_DEMO_PORT: options.port,

@@ -1,17 +1,15 @@
-import { readFileSync } from 'node:fs';
 import type { DoctorOptions } from '../doctor/check.js';
 import { CHECKS, examine, type Report, type Result } from '../doctor/examine.js';
 import { counted, printable } from '../util/text.js';
-import { describeSystemError } from '../util/system-error.js';
 import { readVersion } from '../observe/version.js';
-import { CommandFailed, showProgress, renderTable, report as print } from './terminal/output.js';
+import { CommandFailed, renderList, report as print } from './terminal/output.js';
 import { readSecret } from './terminal/password.js';
 
 const KEY_VARIABLE = 'LATCHKEY_DOCTOR_KEY';
 
 type Addresses = Pick<DoctorOptions, 'url' | 'upstream' | 'admin' | 'decision' | 'plain' | 'keyHeader'>;
 
-export interface DoctorCommandOptions extends Addresses {
+interface DoctorCommandOptions extends Addresses {
   readonly check?: readonly string[];
   readonly path?: readonly string[];
   readonly public?: readonly string[];
@@ -27,20 +25,17 @@ export async function doctor(options: DoctorCommandOptions): Promise<number> {
   const publicPaths = [...new Set(options.public)];
   const key = keyOf(options);
   refuseUnknown(options.check ?? []);
-  const report = await examine(
-    {
-      ...options,
-      paths: [...new Set(options.path)].filter((path) => !publicPaths.includes(path)),
-      publicPaths,
-      identityHeaders: options.identityHeader ?? [],
-      checks: options.check,
-      version: readVersion(),
-      maxRequests: MAX_REQUESTS,
-      key,
-      ca: options.ca === undefined ? undefined : readCa(options.ca),
-    },
-    (title) => showProgress(title),
-  );
+  const report = await examine({
+    ...options,
+    paths: [...new Set(options.path)].filter((path) => !publicPaths.includes(path)),
+    publicPaths,
+    identityHeaders: options.identityHeader ?? [],
+    checks: options.check,
+    version: readVersion(),
+    maxRequests: MAX_REQUESTS,
+    key,
+    ca: options.ca === undefined ? undefined : readSecret(options.ca, 'a certificate'),
+  });
   print(options, report, options.json ? '' : await render(report));
   return report.result === 'serious' ? 1 : 0;
 }
@@ -56,30 +51,19 @@ function keyOf({ keyFile }: DoctorCommandOptions): string | undefined {
   return process.env[KEY_VARIABLE] || undefined;
 }
 
-function readCa(file: string): string {
-  try {
-    return readFileSync(file, 'utf8');
-  } catch (error) {
-    throw new CommandFailed(`${file} cannot be read: ${describeSystemError(error)}`);
-  }
+function shown(result: Result): string {
+  return result === 'serious' ? 'SERIOUS' : result;
 }
 
-const WORDS: Readonly<Record<Result, string>> = {
-  serious: 'SERIOUS',
-  warning: 'warning',
-  unknown: 'unknown',
-  ok: 'ok',
-};
-
 async function render({ url, checks, findings, notes, requests, duration_ms: ms }: Report): Promise<string> {
-  const rows = checks.map(({ result, check, summary }) => [WORDS[result], check, summary]);
+  const rows = checks.map(({ result, ...each }) => ({ ...each, result: shown(result) }));
   const details = findings.map(({ severity, check, summary, evidence, remedy }) =>
-    [`${WORDS[severity]}: ${check}: ${summary}`, ...evidence.map((line) => `  ${line}`), `  Remedy: ${remedy}`].join('\n'),
+    [`${shown(severity)}: ${check}: ${summary}`, ...evidence.map((line) => `  ${line}`), `  Remedy: ${remedy}`].join('\n'),
   );
   const count = (severity: Result) => findings.filter((finding) => finding.severity === severity).length;
   const open = checks.filter(({ result }) => result === 'unknown').length;
   return [
-    await renderTable(['RESULT', 'CHECK', 'SUMMARY'], rows),
+    await renderList(rows, ['result', 'check', 'summary']),
     ...details.map((text) => `${text}\n`),
     ...notes.map((note) => `Note: ${printable(note)}`),
     `${url}: ${count('serious')} serious, ${counted(count('warning'), 'warning')}, ${open} unknown; ${counted(requests, 'request')} in ${Math.round(ms / 1_000)} s`,

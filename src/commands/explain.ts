@@ -1,8 +1,6 @@
 import { isIP } from 'node:net';
 import { loadConfig, type LoadedConfig } from '../config/load.js';
 import { maskTokens, printable } from '../util/text.js';
-import { type EpochMs, formatTime } from '../util/time.js';
-import { isExpired } from '../domain/token.js';
 import type { ExplainedCheck, Explanation } from '../gate/explain.js';
 import { syntheticSubject } from '../gate/what-if.js';
 import { type SimulatedRequest, Simulator } from '../pipeline/simulate.js';
@@ -14,23 +12,16 @@ import { asJson, CommandFailed, print, WrongUsage } from './terminal/output.js';
 import { readSecret } from './terminal/password.js';
 import { findUser, hasStore, withStore } from './with-store.js';
 
-export interface ExplainOptions extends NamedBy {
+interface ExplainOptions extends NamedBy, Partial<Record<Texts, string>> {
   readonly config: string;
-  readonly method?: string;
   readonly path: string;
-  readonly host?: string;
   readonly header?: readonly string[];
-  readonly address?: string;
-  readonly key?: string;
-  readonly keyFile?: string;
-  readonly jwt?: string;
-  readonly user?: string;
-  readonly scope?: string;
   readonly services?: string[];
   readonly anonymous?: true;
-  readonly tokenId?: string;
   readonly json?: true;
 }
+
+type Texts = 'method' | 'host' | 'address' | 'key' | 'keyFile' | 'jwt' | 'user' | 'scope' | 'tokenId';
 
 export async function runExplain(options: ExplainOptions): Promise<void> {
   checkUsage(options);
@@ -44,27 +35,14 @@ export async function runExplain(options: ExplainOptions): Promise<void> {
     ],
     address: options.address,
   };
-  const answer = async (store: Store | null, as: SimulatedRequest['as']) => {
+  const answer = async (store: Store | null) => {
+    const as = await senderOf(options, store, loaded);
     const explanation = await new Simulator(loaded, store).simulate({ ...request, as }, Date.now());
-    print(options.json ? maskedJson(explanation) : renderExplanation(explanation));
+    print(maskTokens(options.json ? asJson(explanation) : renderExplanation(explanation)));
   };
-  if (options.tokenId !== undefined) {
-    const { tokenId } = options;
-    return withStore(loaded, async ({ store }) => {
-      const record = await tokenWithOwner(store, tokenId);
-      const explanation = await new Simulator(loaded, store).simulate(
-        { ...request, as: { record } },
-        Date.now(),
-      );
-      const token = tokenFacts(loaded, record, Date.now());
-      if (options.json) print(maskedJson({ token, ...explanation }));
-      else print(`${shown(tokenRows(token).map(lineOf))}\n${renderExplanation(explanation)}`);
-    });
-  }
-  if (options.anonymous && !hasStore(loaded)) return answer(null, 'anonymous');
-  if (options.jwt !== undefined && !hasStore(loaded))
-    return answer(null, { jwt: readSecret(options.jwt, 'the JWT') });
-  return withStore(loaded, async ({ store }) => answer(store, await senderOf(options, store, loaded)));
+  const needsStore = !options.anonymous && options.jwt === undefined;
+  if (needsStore || hasStore(loaded)) await withStore(loaded, async ({ store }) => answer(store));
+  else await answer(null);
 }
 
 function checkUsage(options: ExplainOptions): void {
@@ -75,30 +53,28 @@ function checkUsage(options: ExplainOptions): void {
     );
   if (address !== undefined && isIP(address) === 0)
     throw new WrongUsage('explain: --address: expected an IP address');
-  if ([key, keyFile, jwt, user, anonymous, tokenId].every((who) => who === undefined)) {
+  if ([key, keyFile, jwt, user, anonymous, tokenId].filter((who) => who !== undefined).length !== 1) {
     throw new WrongUsage(
-      'explain: choose a credential: --key-file FILE, --key -, --jwt FILE, --token-id ID, --user LOGIN or --anonymous',
+      'explain: choose one credential: --key-file FILE, --key -, --jwt FILE, --token-id ID, --user LOGIN or --anonymous',
     );
   }
   if (user === undefined && (scope !== undefined || services !== undefined))
     throw new WrongUsage('explain: --scope and --services describe a token of --user LOGIN');
 }
 
-function maskedJson(value: unknown): string {
-  return maskTokens(asJson(value));
-}
-
 async function senderOf(
   options: ExplainOptions,
-  store: Store,
-  loaded: LoadedConfig,
+  store: Store | null,
+  { config }: LoadedConfig,
 ): Promise<SimulatedRequest['as']> {
   if (options.anonymous) return 'anonymous';
   if (options.jwt !== undefined) return { jwt: readSecret(options.jwt, 'the JWT') };
   const key = keyOf(options);
   if (key !== undefined) return { key };
-  const { directory } = loaded.config;
-  const hint = directory.file === null ? '' : '; is it in the directory file, and has that been applied?';
+  if (store === null) throw new CommandFailed('there is no store');
+  if (options.tokenId !== undefined) return { record: await tokenWithOwner(store, options.tokenId) };
+  const hint =
+    config.directory.file === null ? '' : '; is it in the directory file, and has that been applied?';
   const user = await findUser(store.directory, options.user ?? '', options, hint);
   return { subject: syntheticSubject(user, options) };
 }
@@ -122,43 +98,7 @@ async function tokenWithOwner({ tokens, directory }: Store, id: string): Promise
   return { token: found.token, owner };
 }
 
-function tokenFacts({ config }: LoadedConfig, { token, owner }: TokenWithOwner, now: EpochMs) {
-  const { rate, addresses } = config.tokens.limits;
-  return {
-    id: token.id,
-    kind: token.kind,
-    name: token.name,
-    user_id: owner.id,
-    login: owner.login,
-    customer_id: owner.customerId,
-    role: owner.role,
-    owner_locked: owner.locked,
-    scopes: token.scopes,
-    services: token.services,
-    rate: token.restrictions?.rate ?? rate,
-    addresses: token.restrictions?.addresses ?? addresses,
-    suspended: token.restrictions?.suspended === true,
-    expires_at: token.expiresAt === null ? null : formatTime(token.expiresAt),
-    expired: isExpired(token, now),
-  };
-}
-
 type Row = readonly [label: string, text: string, position?: string];
-
-function tokenRows(token: ReturnType<typeof tokenFacts>): Row[] {
-  const { name, rate, addresses } = token;
-  const lasts =
-    token.expires_at === null ? 'never expires' : `${token.expired ? 'expired' : 'expires'} ${token.expires_at}`;
-  return [
-    [token.kind === 'token' ? 'token' : 'legacy key', `${token.id}${name === '' ? '' : ` "${name}"`}`],
-    ['owner', `${token.login} (${token.role}, customer ${token.customer_id})${token.owner_locked ? ', locked' : ''}`],
-    ['state', `${token.suspended ? 'suspended, ' : ''}${lasts}`],
-    ['scopes', token.scopes.join(' ') || 'none'],
-    ['services', token.services.join(', ') || 'all'],
-    ...optionalRow('rate', rate),
-    ...optionalRow('addresses', addresses?.join(', ')),
-  ];
-} // prettier-ignore
 
 function optionalRow(label: string, text: string | null | undefined): Row[] {
   return text == null ? [] : [[label, text]];
@@ -180,7 +120,7 @@ function renderExplanation(explanation: Explanation): string {
     ...Object.entries(identity).map(([name, value]): Row => ['', `${name}: ${value}`]),
   ];
   const lines = [...(steps.length === 0 ? [] : [...steps.map(lineOf), '']), ...results.map(lineOf)];
-  return shown([`${method} ${target}`, '', ...lines]);
+  return `${[`${method} ${target}`, '', ...lines].map(printable).join('\n')}\n`;
 } // prettier-ignore
 
 const LABEL_WIDTH = 12;
@@ -189,10 +129,6 @@ const TEXT_WIDTH = 46;
 function lineOf([label, text, position = '']: Row): string {
   const line = position === '' ? text : `${text.padEnd(TEXT_WIDTH)}  ${position}`;
   return `  ${label.padEnd(LABEL_WIDTH)}${line}`.trimEnd();
-}
-
-function shown(lines: readonly string[]): string {
-  return `${lines.map((line) => printable(maskTokens(line))).join('\n')}\n`;
 }
 
 function routeRows({ target, path, route, near_misses: misses, action, verdict }: Explanation): Row[] {

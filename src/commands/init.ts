@@ -19,7 +19,7 @@ directory: { file: ./directory.yaml } # users
 `;
 }
 
-export interface InitOptions {
+interface InitOptions {
   readonly upstream?: string;
   readonly passwordFile?: string;
 }

@@ -18,24 +18,17 @@ import type { NamedBy } from './terminal/options.js';
 import { asJson, CommandFailed, print, report, WrongUsage } from './terminal/output.js';
 import { onlyUser } from './with-store.js';
 
-export interface MintOptions extends NamedBy {
-  readonly as?: string;
-  readonly scope?: string;
+interface MintOptions extends NamedBy, Partial<Record<Texts, string>> {
   readonly services?: string[];
-  readonly key?: string;
-  readonly config?: string;
-  readonly role?: string;
-  readonly customer?: string;
-  readonly issuer?: string;
-  readonly audience?: string;
   readonly expiresIn: string;
   readonly method: string;
-  readonly path?: string;
-  readonly requestId?: string;
   readonly headers?: true;
   readonly jwks?: true;
   readonly json?: true;
 }
+
+type Texts =
+  'as' | 'scope' | 'key' | 'config' | 'role' | 'customer' | 'issuer' | 'audience' | 'path' | 'requestId';
 
 const DEV = 'dev';
 const DEFAULT_CONFIG = 'latchkey.yaml';
@@ -59,12 +52,13 @@ export async function mint(options: MintOptions): Promise<void> {
   const claims = key === undefined ? undefined : claimsOf(subject, options, settings, requestId);
   const assertion = key === undefined || claims === undefined ? undefined : await sign(key, claims);
   if (assertion !== undefined) headers.push(settings.header, assertion);
-  const lines = headers.flatMap((name, i) => (i % 2 === 0 ? [`${name}: ${headers[i + 1]}`] : []));
-  const pairs = headers.flatMap((name, i) => (i % 2 === 0 ? [[name, headers[i + 1] ?? '']] : []));
+  const pairs = headers.flatMap((name, i) => (i % 2 === 0 ? [[name, headers[i + 1] ?? ''] as const] : []));
   report(
     options,
     { dev: true, assertion, claims, headers: Object.fromEntries(pairs) },
-    assertion === undefined || options.headers === true ? lines.join('\n') : assertion,
+    assertion === undefined || options.headers === true
+      ? pairs.map((pair) => pair.join(': ')).join('\n')
+      : assertion,
   );
 }
 

@@ -1,6 +1,6 @@
 import { relative } from 'node:path';
 import { loadCandidate } from '../config/candidate.js';
-import { loadConfig, type LoadedConfig } from '../config/load.js';
+import { loadConfig } from '../config/load.js';
 import { counted, maskTokens, printable } from '../util/text.js';
 import { METHODS } from '../domain/methods.js';
 import { type ComparedPolicies, diffPolicies } from '../policy-diff/compare.js';
@@ -9,9 +9,9 @@ import type { DecidingRule } from '../policy-diff/rules.js';
 import type { ServiceLimit } from '../policy-diff/senders.js';
 import { uncomparedKeys } from '../policy-diff/uncompared.js';
 import type { AffectedRequests, ReplayReport } from './replay.js';
-import { asJson, print, showProgress, renderTable } from './terminal/output.js';
+import { asJson, print, renderList } from './terminal/output.js';
 
-export interface PolicyDiffOptions {
+interface PolicyDiffOptions {
   readonly config: string;
   readonly against: string;
   readonly requests?: string;
@@ -22,11 +22,10 @@ export interface PolicyDiffOptions {
 export async function policyDiff(options: PolicyDiffOptions): Promise<number> {
   const running = loadConfig(options.config);
   const candidate = loadCandidate(options.against, running);
-  const compared = await diffPolicies(running, candidate, (done, all) => {
-    if (done % 50 === 0) showProgress(`comparing ${done} of ${all} kinds of requests`);
-  });
+  const compared = await diffPolicies(running, candidate);
+  const { requests: log } = options;
   const requests =
-    options.requests === undefined ? undefined : await replayed(running, compared, options.requests);
+    log === undefined ? undefined : await (await import('./replay.js')).replay(running, compared, log);
   const notCompared = uncomparedKeys(running, candidate.loaded, options.allow);
   const report: PolicyDiffReport = {
     config: running.file,
@@ -38,15 +37,6 @@ export async function policyDiff(options: PolicyDiffOptions): Promise<number> {
   };
   print(maskTokens(options.json ? asJson(report) : await renderPolicyDiff(report)));
   return report.result === 'allows_more' || report.result === 'incomplete' ? 1 : 0;
-}
-
-async function replayed(
-  running: LoadedConfig,
-  compared: ComparedPolicies,
-  file: string,
-): Promise<ReplayReport> {
-  const { replay } = await import('./replay.js');
-  return replay(running, compared, file, showProgress);
 }
 
 function resultOf(
@@ -70,9 +60,6 @@ interface PolicyDiffReport extends PolicyDiff {
   readonly requests?: ReplayReport;
 }
 
-/** Maximum number of rows shown per table; `--json` shows all. */
-const MAX_ROWS = 50;
-
 /** Newly allowed requests come first, because nobody would complain about them. */
 async function renderPolicyDiff(report: PolicyDiffReport): Promise<string> {
   const { newly_allowed: allowed, newly_refused: refused, requests } = report;
@@ -90,8 +77,7 @@ async function renderPolicyDiff(report: PolicyDiffReport): Promise<string> {
 
 function notComparedOf(keys: readonly string[]): string[] {
   if (keys.length === 0) return [];
-  const shown = keys.slice(0, MAX_ROWS).map((key) => `    ${key}`).join('\n');
-  return [`DIFFERS, NOT COMPARED (after a review, pass each with --allow KEY)\n\n${shown}\n${moreThan(keys.length)}`];
+  return [`DIFFERS, NOT COMPARED (after a review, pass each with --allow KEY)\n\n${indented(keys.join('\n'))}`];
 } // prettier-ignore
 
 function summaryOf({ newly_allowed: allowed, newly_refused: refused, incomplete, not_compared: left, examined }: PolicyDiffReport) {
@@ -110,19 +96,14 @@ async function sectionOf(title: string, changes: readonly ChangedDecisions[]): P
   return [title, ...(await Promise.all(ordered.map(changeOf)))];
 } // prettier-ignore
 
-function moreThan(rows: number): string {
-  return rows > MAX_ROWS ? `    and ${rows - MAX_ROWS} more; --json lists all\n` : '';
-}
-
 async function changeOf(change: ChangedDecisions): Promise<string> {
   const lines = [['who', whoOf(change)]];
   if (change.scopes.length > 0) lines.push(['tokens', change.service_limits.map((limit) => LIMITS[limit]).join(', ')]); // prettier-ignore
   if (change.conditions.length > 0) lines.push(['if', change.conditions.join('; or ')]);
   lines.push(['now', ruleText(change.rule)], ['then', ruleText(change.against_rule)]);
   const head = lines.map(([label = '', text = '']) => `  ${label.padEnd(6)}  ${text}`);
-  const rows = change.routes.slice(0, MAX_ROWS).map(rowOf);
-  const table = await renderTable(['METHODS', 'ROUTE', 'ACTION', 'PLACE'], rows);
-  return `${head.join('\n')}\n\n${indented(table)}${moreThan(change.routes.length)}`;
+  const table = await renderList(change.routes.map(rowOf), ['methods', 'route', 'action', 'place']);
+  return `${head.join('\n')}\n\n${indented(table)}`;
 }
 
 const LIMITS: Readonly<Record<ServiceLimit, string>> = {
@@ -159,16 +140,16 @@ function ruleText({ check, text, path, file, line }: DecidingRule): string {
   return `${words}  (${path}, ${line === null || file === null ? 'built in' : `${shownFile(file)}:${line}`})`;
 }
 
-function rowOf({ examples, config, against, host }: ChangedRoute): string[] {
+function rowOf({ examples, config, against, host }: ChangedRoute) {
   const methods = METHODS.filter((method) => Object.hasOwn(examples, method));
   const path = pathOf(config, against);
-  return [
-    methods.length === METHODS.length ? 'any' : shownMethods(methods),
-    host === null ? path : `${path} (host ${host})`,
-    changeText(config?.action ?? '', against?.action ?? ''),
-    changeText(positionOf(config), positionOf(against)),
-  ];
-} // prettier-ignore
+  return {
+    methods: methods.length === METHODS.length ? 'any' : shownMethods(methods),
+    route: host === null ? path : `${path} (host ${host})`,
+    action: changeText(config?.action ?? '', against?.action ?? ''),
+    place: changeText(positionOf(config), positionOf(against)),
+  };
+}
 
 const MAX_METHODS = 8;
 
@@ -197,42 +178,29 @@ function positionOf(route: ReportedRoute | null): string {
 }
 
 async function requestsOf(replayed: ReplayReport): Promise<string[]> {
-  const { requests, newly_allowed: allowed, newly_refused: refused, noticed, not_judged: undecided } = replayed;
-  const parts = [`REQUESTS of the log: ${counted(requests, 'request')}, ${allowed} newly allowed, ${refused} newly refused, ${replayed.unchanged} unchanged`];
-  if (noticed.length > 0) {
-    const heading = ['CHANGE', 'CUSTOMER', 'USER', 'CREDENTIAL', 'METHOD', 'ROUTE', 'REQUESTS', 'FIRST (UTC)', 'LAST (UTC)', 'RULE'];
-    const sorted = noticed.toSorted((a, b) => (a.change < b.change ? -1 : a.change > b.change ? 1 : b.requests - a.requests));
-    parts.push(indented(await renderTable(heading, sorted.slice(0, MAX_ROWS).map(noticedRow))));
-    const hidden = noticed.slice(MAX_ROWS).length;
-    if (hidden > 0) parts.push(`    and ${hidden} more rows; --json lists all`);
-  }
+  const { requests, newly_allowed: allowed, newly_refused: refused, unchanged, noticed } = replayed;
+  const { not_judged: undecided, other_configuration: others, unreadable_lines: unread } = replayed;
+  const parts = [`REQUESTS of the log: ${counted(requests, 'request')}, ${allowed} newly allowed, ${refused} newly refused, ${unchanged} unchanged`];
+  if (noticed.length > 0) parts.push(indented(await renderList(noticed.map(noticedRow), NOTICED)));
   const left = [
     ...undecided.map(({ why, requests: number }) => `  ${number} not compared: ${why}`),
-    ...(replayed.beyond > 0 ? [`  ${replayed.beyond} changed, from more callers than are listed separately`] : []),
-    ...(replayed.other_configuration > 0 ? [`  ${replayed.other_configuration} were decided by a configuration other than --config`] : []),
-    ...(replayed.unreadable_lines > 0 ? [`  ${counted(replayed.unreadable_lines, 'line')} could not be read`] : []),
+    ...(others > 0 ? [`  ${others} were decided by a configuration other than --config`] : []),
+    ...(unread > 0 ? [`  ${counted(unread, 'line')} could not be read`] : []),
   ];
   return left.length === 0 ? parts : [...parts, left.join('\n')];
 } // prettier-ignore
 
-function noticedRow(each: AffectedRequests): string[] {
-  const changed = each.change === 'newly_allowed' ? each.rule : each.against_rule;
-  return [
-    each.change === 'newly_allowed' ? 'ALLOWED' : 'refused',
-    each.customer_id ?? '',
-    each.login ?? each.user_id ?? 'unknown',
-    [each.credential, each.token_id, each.token_name === null || each.token_name === '' ? null : `(${each.token_name})`].filter((part) => part !== null).join(' '),
-    each.method,
-    pathOf(each.route, each.against_route),
-    String(each.requests),
-    momentOf(each.first),
-    momentOf(each.last),
-    `${each.change === 'newly_allowed' ? 'now ' : 'then '}${ruleText(changed)}`,
-  ];
-} // prettier-ignore
+const NOTICED = [
+  'change', 'customer_id', 'user', 'credential', 'token_id', 'token_name', 'method', 'route', 'requests', 'first', 'last', 'rule',
+]; // prettier-ignore
 
-function momentOf(time: string | null): string {
-  return time === null ? '' : time.slice(0, 16).replace('T', ' ');
+function noticedRow(each: AffectedRequests) {
+  return {
+    ...each,
+    user: each.login ?? each.user_id ?? 'unknown',
+    route: pathOf(each.route, each.against_route),
+    rule: ruleText(each.change === 'newly_allowed' ? each.rule : each.against_rule),
+  };
 }
 
 function indented(table: string): string {

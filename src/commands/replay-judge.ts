@@ -10,7 +10,7 @@ import type { Change } from '../policy-diff/report.js';
 import type { DecidingRule } from '../policy-diff/rules.js';
 import { classKey, type Matches, requestHead, type Variant, variantsOf } from '../policy-diff/sample.js';
 import type { Store } from '../store/store.js';
-import type { LoggedCaller, LoggedRequest, ReplayableRequest } from './access-log.js';
+import { hasCaller, type LoggedCaller, type LoggedRequest, type ReplayableRequest } from './access-log.js';
 
 export type Replayed =
   | { readonly outcome: 'unchanged' }
@@ -57,7 +57,7 @@ export class Replayer {
     const open = this.#open(request);
     if (open.length === 0) return UNCHANGED;
     if (request.decision === null) return undecided(`no decision was made: ${request.outcome}`);
-    const found = request.caller === null ? [null] : await this.#callers.find(request.caller);
+    const found = hasCaller(request) ? await this.#callers.find(request) : [null];
     if ('unknown' in found) return undecided(found.unknown);
     const decisions: PossibleDecision[] = [];
     for (const caller of found) {
@@ -143,8 +143,6 @@ export interface KnownCaller {
 
 type FoundCaller = readonly KnownCaller[] | { readonly unknown: string };
 
-const MAX_KNOWN = 100_000;
-
 export class Callers {
   readonly #store: Store | null;
   readonly #issuers: LoadedConfig['config']['jwt_issuers'];
@@ -162,52 +160,45 @@ export class Callers {
     let found = this.#known.get(key);
     if (found === undefined) {
       found = await this.#lookUp(caller);
-      if (this.#known.size >= MAX_KNOWN) this.#known.clear();
       this.#known.set(key, found);
     }
     return found;
   }
 
-  async #lookUp(caller: LoggedCaller): Promise<FoundCaller> {
-    if (caller.credential === 'jwt') return this.#ofIssuer(caller);
+  async #lookUp({ credential, user_id: userId, token_id: tokenId, ...caller }: LoggedCaller): Promise<FoundCaller> {
+    if (credential === 'jwt') return this.#ofIssuer(caller);
     if (this.#store === null)
       return { unknown: 'the role is not in the log, and there is no store to look it up in' };
-    const user = await this.#store.directory.getUser(caller.userId);
+    const user = await this.#store.directory.getUser(userId);
     if (user === undefined) return { unknown: 'the user is no longer in the store' };
     const unlocked: User = { ...user, locked: false };
-    if (caller.credential === 'session')
+    if (credential === 'session')
       return [{ subject: syntheticSession(unlocked), login: user.login, tokenName: null }];
-    const found = await this.#store.tokens.get(caller.tokenId);
+    const found = await this.#store.tokens.get(tokenId ?? '');
     if (found === undefined) return { unknown: 'the token is no longer in the store' };
     const { token } = found;
     if (token.userId !== user.id) return { unknown: 'the token now belongs to another user' };
-    const subject = { credential: caller.credential, user: unlocked, token } as const;
-    return [{ subject, login: user.login, tokenName: token.name }];
+    return [{ subject: { credential, user: unlocked, token }, login: user.login, tokenName: token.name }];
   }
 
   /** The log holds only the `sub` claim of a JWT, so every rule that matches it is possible. */
-  #ofIssuer({ issuer, subject, customerId }: Extract<LoggedCaller, { credential: 'jwt' }>): FoundCaller {
+  #ofIssuer(caller: Pick<LoggedCaller, 'issuer' | 'subject' | 'customer_id'>): FoundCaller {
+    const [issuer, subject] = [caller.issuer ?? '', caller.subject ?? ''];
     const rules = this.#issuers.find(({ name }) => name === issuer)?.subjects ?? [];
-    const fitting = rulesForSub(rules, subject).filter((rule) => rule.customer_id === customerId);
+    const fitting = rulesForSub(rules, subject).filter((rule) => rule.customer_id === caller.customer_id);
     if (fitting.length === 0) return { unknown: UNKNOWN_CLAIMS };
     return fitting.map((rule) => {
-      const user = syntheticUser(rule.role, customerId, `${issuer}/${subject}`);
+      const user = syntheticUser(rule.role, caller.customer_id, `${issuer}/${subject}`);
       const holder = syntheticToken(user, rule.scope, rule.services ?? []);
       const found: Subject = { ...holder, credential: 'jwt', jwt: { issuer, subject } };
       return { subject: found, login: null, tokenName: null };
     });
   }
-}
+} // prettier-ignore
 
 const UNKNOWN_CLAIMS = 'the role or scope depends on claims of the JWT, which are not in the log';
 
-export function callerKey(caller: LoggedCaller): string {
-  switch (caller.credential) {
-    case 'session':
-      return JSON.stringify(['session', caller.userId]);
-    case 'jwt':
-      return JSON.stringify(['jwt', caller.issuer, caller.subject, caller.customerId]);
-    default:
-      return JSON.stringify([caller.credential, caller.tokenId, caller.userId]);
-  }
+export function callerKey(request: LoggedCaller): string {
+  const { credential, user_id: user, customer_id: customer, token_id: token, issuer, subject } = request;
+  return JSON.stringify([credential, user, customer, token, issuer, subject]);
 }

@@ -5,18 +5,16 @@ import type { ComparedPolicies } from '../policy-diff/compare.js';
 import { reportedRoute } from '../policy-diff/report.js';
 import type { Store } from '../store/store.js';
 import {
+  hasCaller,
   isReplayable,
   type LoggedRequest,
-  numberedLines,
+  logLines,
   readLogLine,
   whyNotReplayable,
 } from './access-log.js';
 import { callerKey, Callers, type Replayed, Replayer } from './replay-judge.js';
 import { CommandFailed } from './terminal/output.js';
 import { hasStore, withStore } from './with-store.js';
-
-/** Callers and routes that are counted separately; the rest share one count. */
-const MAX_AFFECTED = 50_000;
 
 export type ReplayReport = ReturnType<Counts['report']>;
 export type AffectedRequests = ReturnType<typeof affectedRequests>;
@@ -26,14 +24,11 @@ export async function replay(
   running: LoadedConfig,
   compared: ComparedPolicies,
   file: string,
-  onStep: (text: string) => void,
 ): Promise<ReplayReport> {
   const counts = new Counts(compared, configHash(running));
-  const onBytes = (bytes: number) =>
-    onStep(`comparing requests: ${Math.round(bytes / 1e6)} MB, ${counts.requests} requests`);
   const replayAll = async (store: Store | null) => {
     const replayer = new Replayer(compared, new Callers(store, running));
-    for await (const { text } of numberedLines(file, onBytes)) {
+    for await (const { text } of logLines(file)) {
       const request = text === '' ? 'blank' : readLogLine(text);
       if (typeof request === 'string') counts.skip(request);
       else if (isReplayable(request)) counts.note(request, await replayer.replay(request));
@@ -61,7 +56,6 @@ class Counts {
   #unreadable = 0;
   #others = 0;
   #otherConfiguration = 0;
-  #overflow = 0;
 
   constructor(compared: ComparedPolicies, hash: string) {
     this.#compared = compared;
@@ -75,7 +69,7 @@ class Counts {
 
   note(request: LoggedRequest, replayed: Replayed): void {
     this.requests += 1;
-    if (request.configHash !== null && request.configHash !== this.#hash) this.#otherConfiguration += 1;
+    if (request.config_hash !== null && request.config_hash !== this.#hash) this.#otherConfiguration += 1;
     if (replayed.outcome === 'undecided') {
       this.#undecided.set(replayed.why, (this.#undecided.get(replayed.why) ?? 0) + 1);
       return;
@@ -87,16 +81,16 @@ class Counts {
   #addAffected(request: LoggedRequest, replayed: Changed): void {
     const routes = replayed.matches.map((match) => (typeof match === 'string' ? null : match.route));
     const paths = routes.map((route) => route?.position?.path ?? route?.path);
-    const who = request.caller === null ? null : callerKey(request.caller);
+    const who = hasCaller(request) ? callerKey(request) : null;
     const key = JSON.stringify([replayed.outcome, who, request.method, paths, replayed.rules]);
-    const time = request.time === null ? null : formatTime(request.time);
+    const at = Date.parse(request.time ?? '');
+    const time = Number.isNaN(at) ? null : formatTime(at);
     const known = this.#affected.get(key);
     if (known !== undefined) {
       known.requests += 1;
       if (time !== null && (known.first === null || time < known.first)) known.first = time;
       if (time !== null && (known.last === null || time > known.last)) known.last = time;
-    } else if (this.#affected.size >= MAX_AFFECTED) this.#overflow += 1;
-    else this.#affected.set(key, affectedRequests(this.#compared, request, replayed, time));
+    } else this.#affected.set(key, affectedRequests(this.#compared, request, replayed, time));
   }
 
   report() {
@@ -110,22 +104,21 @@ class Counts {
       other_entries: this.#others,
       other_configuration: this.#otherConfiguration,
       noticed: [...this.#affected.values()].toSorted((a, b) => b.requests - a.requests),
-      beyond: this.#overflow,
     };
   }
 }
 
 function affectedRequests({ sides }: ComparedPolicies, request: LoggedRequest, replayed: Changed, time: string | null) {
   const { outcome, caller: known, matches, rules } = replayed;
-  const { caller, requestId } = request;
   const method = request.method ?? '';
+  const caller = hasCaller(request) ? request : null;
   return {
     change: outcome,
-    customer_id: caller?.customerId ?? null,
-    user_id: caller?.userId ?? null,
+    customer_id: caller?.customer_id ?? null,
+    user_id: caller?.user_id ?? null,
     login: known?.login ?? null,
     credential: caller?.credential ?? null,
-    token_id: caller !== null && 'tokenId' in caller ? caller.tokenId : null,
+    token_id: caller?.token_id ?? null,
     token_name: known?.tokenName ?? null,
     method,
     route: reportedRoute(sides[0], matches[0], method),
@@ -135,6 +128,6 @@ function affectedRequests({ sides }: ComparedPolicies, request: LoggedRequest, r
     requests: 1,
     first: time,
     last: time,
-    request_id: requestId,
+    request_id: request.request_id,
   };
 } // prettier-ignore

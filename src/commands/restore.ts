@@ -5,21 +5,21 @@ import { loadConfig, type LoadedConfig } from '../config/load.js';
 import { counted } from '../util/text.js';
 import { ownerOf } from '../domain/signing-key.js';
 import { type EpochMs, parseTime } from '../util/time.js';
-import { isExpired } from '../domain/token.js';
+import { isExpired, type Token } from '../domain/token.js';
 import type { OpenedStore } from '../server/stores/open-store.js';
 import type { Store } from '../store/store.js';
 import { namesOfRevoked } from '../store/token-store.js';
-import { type StoreRecord, writeRecords } from '../store/transfer.js';
-import { membersOf, numberedLines } from './access-log.js';
+import { removeRecords, type StoreRecord, writeRecords } from '../store/transfer.js';
+import { logLines, membersOf } from './access-log.js';
 import { readBackup } from './backup-file.js';
-import { clearStore, describeDifferences, differences } from './store.js';
-import { CommandFailed, print, clearProgress, showProgress, relativeTime } from './terminal/output.js';
+import { describeDifferences, differences } from './store.js';
+import { CommandFailed, print, relativeTime } from './terminal/output.js';
 import { ask } from './terminal/password.js';
 import { recordOperation, withStore } from './with-store.js';
 
 type StoreSettings = LoadedConfig['config']['store'];
 
-export interface RestoreOptions {
+interface RestoreOptions {
   readonly config: string;
   /** Audit logs in addition to the one in the configuration. */
   readonly audit?: readonly string[];
@@ -31,12 +31,10 @@ export interface RestoreOptions {
  * to have been revoked or to have ended since the backup stay so.
  */
 export async function restore(file: string, options: RestoreOptions): Promise<void> {
-  showProgress(`reading ${file}`);
   const loaded = loadConfig(options.config);
   const { createdAt, records } = await readBackup(file);
   const own = ownAuditLog(loaded.config.audit.to);
   const ended = await readEnded(new Set([...(own === null ? [] : [own]), ...(options.audit ?? [])]), own);
-  clearProgress();
   await withStore(
     loaded,
     async (opened) => {
@@ -52,7 +50,7 @@ export async function restore(file: string, options: RestoreOptions): Promise<vo
         // The store may have been used while the question was open.
         await refuseUnlessEmpty(store);
       }
-      if (await store.maintenance.isRestoring()) await clearStore(store);
+      if (await store.maintenance.isRestoring()) await removeRecords(store);
       await write(opened, wanted, createdAt);
       print(`${counted(wanted.length, 'record')} restored\n`);
     },
@@ -67,9 +65,8 @@ async function write(
 ): Promise<void> {
   const { store } = opened;
   await store.maintenance.setRestoring(true);
-  await writeRecords(store, wanted, (done) => showProgress(`restored ${done} of ${wanted.length} records`));
+  await writeRecords(store, wanted);
   const differing = await differences(wanted, store);
-  clearProgress();
   if (differing.length > 0)
     throw new CommandFailed(`${describeDifferences(differing)}; run the command again`);
   await store.maintenance.setRestoring(false);
@@ -89,43 +86,40 @@ function ownAuditLog(to: string | null): string | null {
 }
 
 /** @param revoked digests of legacy keys that are revoked in the store */
-function withoutEnded(
-  records: readonly StoreRecord[],
-  revoked: ReadonlySet<string>,
-  { tokens, sessions, expiries, suspended, unreadable }: Trail,
-): { wanted: StoreRecord[]; skipped: string } {
+function withoutEnded(records: readonly StoreRecord[], revoked: ReadonlySet<string>, trail: Trail) {
   const wanted: StoreRecord[] = [];
   const counts = { keys: 0, tokens: 0, sessions: 0, suspended: 0 };
   for (const record of records) {
     if (record.kind === 'token' && revoked.has(record.value.digest)) counts.keys += 1;
-    else if (record.kind === 'token' && tokens.has(record.value.id)) {
+    else if (record.kind === 'token' && trail.tokens.has(record.value.id)) {
       counts.tokens += 1;
       // Keeps a directory file from bringing the token back.
       wanted.push(...namesOfRevoked(record.value).map((value): StoreRecord => ({ kind: 'revoked', value })));
-    } else if (record.kind === 'session' && sessions.has(record.value.id)) counts.sessions += 1;
+    } else if (record.kind === 'session' && trail.sessions.has(record.value.id)) counts.sessions += 1;
     else if (record.kind === 'token') {
-      const isSuspended = suspended.has(record.value.id);
-      if (isSuspended) counts.suspended += 1;
-      wanted.push(withSuspension(withExpiry(record, expiries.get(record.value.id)), isSuspended));
+      const value = asOfTrail(record.value, trail);
+      if (value.restrictions?.suspended && !record.value.restrictions?.suspended) counts.suspended += 1;
+      wanted.push({ ...record, value });
     } else wanted.push(record);
   }
+  const { keys, tokens, sessions, suspended } = counts;
   const lines = [
-    counts.keys > 0 ? `${stay(counts.keys, 'legacy key')} revoked, according to this store` : '',
-    counts.tokens + counts.sessions > 0
-      ? `${stay(counts.tokens, 'token')} revoked and ${counted(counts.sessions, 'session')} ended, according to the audit log`
-      : '',
-    counts.suspended > 0 ? `${stay(counts.suspended, 'token')} suspended, according to the audit log` : '',
-    unreadable > 0
-      ? `warning: the last line of ${counted(unreadable, 'audit log')} is cut off; if it reports a revocation, revoke that token again`
-      : '',
-  ];
-  return {
-    wanted,
-    skipped: lines
-      .filter((line) => line !== '')
-      .map((line) => `${line}\n`)
-      .join(''),
-  };
+    keys > 0 && `${stay(keys, 'legacy key')} revoked, according to this store`,
+    tokens + sessions > 0 &&
+      `${stay(tokens, 'token')} revoked and ${counted(sessions, 'session')} ended, according to the audit log`,
+    suspended > 0 && `${stay(suspended, 'token')} suspended, according to the audit log`,
+    trail.unreadable > 0 &&
+      `warning: the last line of ${counted(trail.unreadable, 'audit log')} is cut off; if it reports a revocation, revoke that token again`,
+  ].filter((line) => line !== false);
+  return { wanted, skipped: lines.map((line) => `${line}\n`).join('') };
+}
+
+/** A token as rotations and suspensions since the backup left it. */
+function asOfTrail(token: Token, { expiries, suspensions }: Trail): Token {
+  const expiresAt = Math.min(token.expiresAt ?? Infinity, expiries.get(token.id) ?? Infinity);
+  const changed = { ...token, expiresAt: expiresAt === Infinity ? null : expiresAt };
+  if (suspensions.get(token.id)?.suspended !== true) return changed;
+  return { ...changed, restrictions: { ...token.restrictions, suspended: true } };
 }
 
 function stay(count: number, what: string): string {
@@ -173,38 +167,11 @@ function openSealed(record: StoreRecord, sealer: Sealer): void {
   for (const key of record.value.keys) sealer.open(key.sealedKey, ownerOf(key));
 }
 
-type TokenRecord = Extract<StoreRecord, { kind: 'token' }>;
-
-/** Gives a token that was rotated since the backup the expiry that the rotation set. */
-function withExpiry(record: TokenRecord, at: EpochMs | undefined): TokenRecord {
-  if (at === undefined || at >= (record.value.expiresAt ?? Infinity)) return record;
-  return { ...record, value: { ...record.value, expiresAt: at } };
-}
-
-function withSuspension(record: TokenRecord, isSuspended: boolean): TokenRecord {
-  if (!isSuspended) return record;
-  return {
-    ...record,
-    value: { ...record.value, restrictions: { ...record.value.restrictions, suspended: true } },
-  };
-}
-
-const ENDS: ReadonlySet<string> = new Set([
-  'token.revoked',
-  'token.rotated',
-  'token.changed',
-  'session.ended',
-]);
-
 interface Entry {
+  readonly event?: unknown;
   readonly time?: unknown;
   readonly outcome?: unknown;
-  readonly target?: {
-    readonly token_id?: unknown;
-    readonly session_id?: unknown;
-    readonly expires_at?: unknown;
-    readonly suspended?: unknown;
-  } | null;
+  readonly target?: Readonly<Record<string, unknown>> | null;
 }
 
 /**
@@ -227,17 +194,16 @@ async function readLog(file: string, trail: Trail, mayBeEmpty: boolean): Promise
   const name = file === '-' ? 'standard input' : file;
   let entries = 0;
   let isEmpty = true;
-  for await (const { text, number, isLast } of numberedLines(file)) {
+  for await (const { text, number, isCut } of logLines(file)) {
     if (text.trim() === '') continue;
     isEmpty = false;
     const members = membersOf(text);
     if (members !== undefined) {
-      const { event } = members;
-      if (typeof event !== 'string') continue;
+      if (typeof members['event'] !== 'string') continue;
       entries += 1;
-      if (!ENDS.has(event) || trail.note(event, members)) continue;
+      if (trail.note(members)) continue;
     }
-    if (!isLast)
+    if (!isCut)
       throw new CommandFailed(
         `${name}:${number}: the line cannot be read, and may report a revocation; ${REMEDY}, or remove the line if it reports none`,
       );
@@ -254,30 +220,29 @@ class Trail {
   readonly tokens = new Set<string>();
   readonly sessions = new Set<string>();
   readonly expiries = new Map<string, EpochMs>();
-  readonly #suspensions = new Map<string, { readonly at: string; readonly suspended: boolean }>();
+  readonly suspensions = new Map<string, { readonly at: string; readonly suspended: boolean }>();
   unreadable = 0;
 
-  get suspended(): Set<string> {
-    return new Set([...this.#suspensions].filter(([, { suspended }]) => suspended).map(([id]) => id));
-  }
-
-  /** Records an entry. Returns false when the entry does not name what ended. */
-  note(event: string, { time, outcome, target }: Entry): boolean {
-    const { token_id: token, session_id: session, expires_at: expiry, suspended } = target ?? {};
-    if (event === 'session.ended' && typeof session === 'string') this.sessions.add(session);
-    else if (typeof token !== 'string') return false;
-    else if (event === 'token.revoked') this.tokens.add(token);
-    else if (event === 'token.rotated') return this.#noteExpiry(token, expiry);
-    else if (event === 'token.changed') this.#noteChange(token, suspended, time, outcome);
-    else return false;
-    return true;
-  }
-
-  #noteExpiry(token: string, expiresAt: unknown): boolean {
-    const at = parseTime(String(expiresAt));
-    if (at === undefined) return false;
-    this.expiries.set(token, Math.min(at, this.expiries.get(token) ?? Infinity));
-    return true;
+  /** Records an entry. Returns false when one that reports an end does not name what ended. */
+  note({ event, time, outcome, target }: Entry): boolean {
+    const id = target?.[event === 'session.ended' ? 'session_id' : 'token_id'];
+    const expiry = parseTime(String(target?.['expires_at']));
+    switch (event) {
+      case 'session.ended':
+      case 'token.revoked':
+        if (typeof id !== 'string') return false;
+        (event === 'session.ended' ? this.sessions : this.tokens).add(id);
+        return true;
+      case 'token.rotated':
+        if (typeof id !== 'string' || expiry === undefined) return false;
+        this.expiries.set(id, Math.min(expiry, this.expiries.get(id) ?? Infinity));
+        return true;
+      case 'token.changed':
+        if (typeof id === 'string') this.#noteChange(id, target?.['suspended'], time, outcome);
+        return typeof id === 'string';
+      default:
+        return true;
+    }
   }
 
   /** The latest entry of all logs wins. A token counts as resumed only when that is certain. */
@@ -285,8 +250,8 @@ class Trail {
     const suspended = value === 'true';
     if (!suspended && (value !== 'false' || outcome !== 'success')) return;
     const at = typeof time === 'string' ? time : '';
-    const known = this.#suspensions.get(token);
+    const known = this.suspensions.get(token);
     if (known === undefined || known.at < at || (known.at === at && suspended))
-      this.#suspensions.set(token, { at, suspended });
+      this.suspensions.set(token, { at, suspended });
   }
 }

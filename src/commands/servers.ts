@@ -4,8 +4,9 @@ import { formatTime } from '../util/time.js';
 import { fetchLimited } from '../net/fetch-limited.js';
 import type { describeDifferences } from '../pipeline/shadow-differences.js';
 import type { LiveMember } from '../store/fleet-store.js';
+import { membersOf } from './access-log.js';
 import type { ReportOptions } from './terminal/options.js';
-import { CommandFailed, relativeTime, renderTable, report, reportTable } from './terminal/output.js';
+import { CommandFailed, renderList, report, reportList } from './terminal/output.js';
 import { withStore } from './with-store.js';
 
 const TIMEOUT_MS = 3_000;
@@ -34,20 +35,12 @@ export async function healthcheck(options: { config: string }): Promise<void> {
   if (status !== 200) throw new CommandFailed(`not ready: ${text}`);
 }
 
+const COLUMNS = ['name', 'version', 'config_hash', 'workers', 'started_at', 'heartbeat_age_ms', 'lag_ms'];
+
 export async function listFleet(options: ReportOptions): Promise<void> {
   await withStore(loadConfig(options.config), async ({ store }) => {
     const sidecars = sidecarsOf(await store.fleet.list());
-    const rows = sidecars.map((each) => [
-      each.name,
-      each.version,
-      each.config_hash,
-      String(each.workers),
-      relativeTime(Date.parse(each.started_at), Date.now()),
-      `${each.heartbeat_age_ms} ms ago`,
-      `${each.lag_ms} ms`,
-    ]);
-    const heading = ['NAME', 'VERSION', 'CONFIG', 'WORKERS', 'STARTED', 'HEARTBEAT', 'LAG'];
-    await reportTable(options, { sidecars }, heading, rows, 'no sidecars are up');
+    await reportList(options, { sidecars }, sidecars, COLUMNS, 'no sidecars are up');
     if (new Set(sidecars.map((each) => each.config_hash)).size > 1)
       process.stderr.write(
         'warning: the sidecars run different configurations; reload or restart those that differ\n',
@@ -78,8 +71,8 @@ function describe(members: readonly LiveMember[]) {
   };
 }
 
-export interface PolicyShadowOptions extends ReportOptions {
-  readonly admin?: string;
+interface PolicyShadowOptions extends ReportOptions {
+  readonly admin?: URL;
 }
 
 type ShadowReport =
@@ -89,28 +82,17 @@ type ShadowReport =
 type Difference = ReturnType<typeof describeDifferences>['casualties'][number];
 
 export async function policyShadow(options: PolicyShadowOptions): Promise<void> {
-  const url = `${options.admin ?? adminUrl(options.config)}/-/shadow`;
+  const url = `${options.admin?.origin ?? adminUrl(options.config)}/-/shadow`;
   const { status, text } = await requestAdmin(url);
   if (status !== 200) throw new CommandFailed(`${url} responded with ${status}: ${text}`);
-  const answer = reportIn(text);
-  if (answer === undefined)
+  const answer = membersOf(text) as ShadowReport | undefined;
+  if (answer?.policy_shadow === undefined)
     throw new CommandFailed(
       `${url} is not the admin port of a Latchkey: its response is not a report; check --admin`,
     );
   if (answer.policy_shadow === null)
     throw new CommandFailed('the server has no shadow policy; set policy_shadow and reload');
   report(options, answer, await render(answer));
-}
-
-function reportIn(text: string): ShadowReport | undefined {
-  try {
-    const value: unknown = JSON.parse(text);
-    return typeof value === 'object' && value !== null && 'policy_shadow' in value
-      ? (value as ShadowReport)
-      : undefined;
-  } catch {
-    return undefined;
-  }
 }
 
 async function render(answer: Exclude<ShadowReport, { policy_shadow: null }>): Promise<string> {
@@ -122,25 +104,27 @@ async function render(answer: Exclude<ShadowReport, { policy_shadow: null }>): P
     `${compared} requests compared, ${missed} not compared; ${refused} would be refused, ${allowed} would be allowed`,
   ];
   if (casualties.length === 0) return summary.join('\n');
-  const heading = ['COUNT', 'CHANGE', 'CALLER', 'ROUTE', 'ACTION', 'NOW', 'BY', 'THEN', 'BY', 'USER AGENT'];
-  const table = await renderTable(heading, casualties.map(rowOf));
+  const table = await renderList(casualties.map(rowOf), CASUALTY_COLUMNS);
   return [...summary, '', table.trimEnd()].join('\n');
 }
 
-function rowOf(each: Difference): string[] {
-  const { count, overcount: over, change, live, shadow, user_agent: userAgent } = each;
-  return [
-    `${over > 0 ? '<=' : ''}${count}`,
-    change,
-    callerOf(each),
-    live.route ?? '',
-    live.action ?? shadow.action ?? '',
-    live.outcome,
-    live.rule ?? '',
-    shadow.outcome,
-    shadow.rule ?? '',
-    userAgent ?? '',
-  ];
+const CASUALTY_COLUMNS = [
+  'count', 'change', 'caller', 'route', 'action', 'now', 'now_by', 'shadow', 'shadow_by', 'user_agent',
+]; // prettier-ignore
+
+function rowOf(each: Difference) {
+  const { count, overcount, live, shadow } = each;
+  return {
+    ...each,
+    count: `${overcount > 0 ? '<=' : ''}${count}`,
+    caller: callerOf(each),
+    route: live.route,
+    action: live.action ?? shadow.action,
+    now: live.outcome,
+    now_by: live.rule,
+    shadow: shadow.outcome,
+    shadow_by: shadow.rule,
+  };
 }
 
 function callerOf({ credential, token_id: token, user_id: user, issuer, subject }: Difference): string {

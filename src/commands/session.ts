@@ -5,10 +5,10 @@ import { formatTime } from '../util/time.js';
 import type { User } from '../domain/user.js';
 import type { Store } from '../store/store.js';
 import type { UserOptions } from './terminal/options.js';
-import { CommandFailed, relativeTime, report, reportTable, WrongUsage } from './terminal/output.js';
+import { CommandFailed, report, reportList, WrongUsage } from './terminal/output.js';
 import { findUser, listUsers, recordChange, withStore } from './with-store.js';
 
-export interface SessionOptions extends UserOptions {
+interface SessionOptions extends UserOptions {
   readonly user?: string;
 }
 
@@ -29,6 +29,8 @@ async function sessionsOf(store: Store, options: SessionOptions): Promise<Owned[
   return found.toSorted((a, b) => b.session.lastSeenAt - a.session.lastSeenAt);
 }
 
+const COLUMNS = ['id', 'login', 'provider', 'created_at', 'last_seen_at', 'ends_at', 'ip', 'user_agent'];
+
 export async function list(options: SessionOptions): Promise<void> {
   const loaded = loadConfig(options.config);
   await withStore(loaded, async ({ store }) => {
@@ -36,18 +38,9 @@ export async function list(options: SessionOptions): Promise<void> {
     const found = (await sessionsOf(store, options)).filter(({ session }) =>
       isSessionActive(session, session.lastSeenAt, loaded.config.sessions, now),
     );
-    const rows = found.map(({ session, user }) => [
-      session.id,
-      user.login,
-      session.provider?.name ?? 'password',
-      relativeTime(session.createdAt, now),
-      relativeTime(session.lastSeenAt, now),
-      relativeTime(session.endsAt, now),
-      session.ip,
-      session.userAgent ?? '',
-    ]);
-    const heading = ['ID', 'USER', 'LOGGED IN BY', 'STARTED', 'LAST USED', 'ENDS', 'ADDRESS', 'USER AGENT'];
-    await reportTable(options, found.map(sessionObject), heading, rows, 'no sessions');
+    const objects = found.map(sessionObject);
+    const rows = objects.map((each) => ({ provider: 'password', ...each }));
+    await reportList(options, objects, rows, COLUMNS, 'no sessions');
   });
 }
 

@@ -1,4 +1,4 @@
-import { randomInt } from 'node:crypto';
+import { realpathSync } from 'node:fs';
 import { isDeepStrictEqual } from 'node:util';
 import type { Difference } from '../accounts/directory-differences.js';
 import type { Sealer } from '../accounts/sealing.js';
@@ -13,25 +13,29 @@ import type { Store } from '../store/store.js';
 import { RecordCheck, RecordsInvalid } from '../store/transfer-check.js';
 import { recordKey, recordsOf, removeRecords, type StoreRecord, writeRecords } from '../store/transfer.js';
 import { replacedBackup, writeBackup } from './backup-file.js';
-import { CommandFailed, print, showProgress, WrongUsage } from './terminal/output.js';
+import { CommandFailed, print, WrongUsage } from './terminal/output.js';
 import { recordChange, recordOperation, withStore } from './with-store.js';
 
-/** Highest mark of a store (`Maintenance`). */
-const MAX_MARK = 2 ** 47;
-
 export async function copy(options: { from: string; to: string }): Promise<void> {
-  await withStore(loadConfig(options.from), (from) =>
+  const [source, target] = [loadConfig(options.from), loadConfig(options.to)];
+  await withStore(source, (from) =>
     withStore(
-      loadConfig(options.to),
+      target,
       async (to) => {
-        await refuseSame(from.store, to.store);
+        refuseSame(source, target);
         const records = await readChecked(from.store, resealing(from.sealer, to.sealer));
-        if (await to.store.maintenance.isRestoring()) await clearStore(to.store);
+        if (await to.store.maintenance.isRestoring()) await removeRecords(to.store);
         else await refuseOthers(to.store, records);
         await to.store.maintenance.setRestoring(true);
-        await writeRecords(to.store, records, (done) => showProgress(`copied ${done} records`));
-        const target = { records: records.length };
-        recordOperation(to, [{ event: 'store.restored', outcome: 'success', reason: 'copy', target }]);
+        await writeRecords(to.store, records);
+        recordOperation(to, [
+          {
+            event: 'store.restored',
+            outcome: 'success',
+            reason: 'copy',
+            target: { records: records.length },
+          },
+        ]);
         const differing = await differences(recordsOf(from.store), to.store);
         if (differing.length > 0)
           throw new CommandFailed(
@@ -45,14 +49,14 @@ export async function copy(options: { from: string; to: string }): Promise<void>
   );
 }
 
-/**
- * A copy that is interrupted and repeated clears its target first, which must not be the source.
- */
-async function refuseSame(from: Store, to: Store): Promise<void> {
-  const mark = randomInt(1, MAX_MARK);
-  await to.maintenance.leaveMark(mark);
-  if (await from.maintenance.hasMark(mark))
+/** Compares the places: an interrupted copy leaves its target unusable, which must not be the source. */
+function refuseSame(from: LoadedConfig, to: LoadedConfig): void {
+  if (isDeepStrictEqual(placeOf(from), placeOf(to)))
     throw new CommandFailed('--from and --to name the same store; nothing was changed');
+}
+
+function placeOf({ config: { store } }: LoadedConfig): unknown {
+  return store.type === 'lmdb' ? realpathSync(store.path) : store;
 }
 
 /** Checks all records before any is written elsewhere. */
@@ -63,10 +67,7 @@ async function readChecked(
   const records: StoreRecord[] = [];
   const check = new RecordCheck();
   try {
-    for await (const record of recordsOf(store)) {
-      records.push(reseal(check.add(record)));
-      if (records.length % STEP === 0) showProgress(`read ${records.length} records`);
-    }
+    for await (const record of recordsOf(store)) records.push(reseal(check.add(record)));
     check.end();
   } catch (error) {
     if (!(error instanceof RecordsInvalid)) throw error;
@@ -108,9 +109,7 @@ export async function backup(file: string, options: { config: string }): Promise
     throw new WrongUsage('store backup: pass the path of a file; it appears only once it is complete');
   await withStore(loadConfig(options.config), async ({ store }) => {
     const replaced = await replacedBackup(file);
-    const count = await writeBackup(file, recordsOf(store), (done) => {
-      if (done % STEP === 0) showProgress(`${done} records`);
-    });
+    const count = await writeBackup(file, recordsOf(store));
     const note = replaced === undefined ? '' : `; replaced the backup of ${replaced}`;
     print(printable(`${file}: ${counted(count, 'record')}${note}`) + '\n');
   });
@@ -141,13 +140,6 @@ export async function forgetSigningKeys(options: { config: string }): Promise<vo
   });
 }
 
-const STEP = 1_000;
-
-export async function clearStore(store: Store): Promise<void> {
-  showProgress('the last restore or copy was interrupted: starting over');
-  await removeRecords(store);
-}
-
 /** Additional revocations in the store are no difference. */
 export async function differences(
   wanted: AsyncIterable<StoreRecord> | Iterable<StoreRecord>,
@@ -156,14 +148,12 @@ export async function differences(
   const left = new Map<string, StoreRecord>();
   for await (const record of wanted) left.set(recordKey(record), record);
   const differing: string[] = [];
-  let count = 0;
   for await (const record of recordsOf(store)) {
     const key = recordKey(record);
     const before = left.get(key);
     const isSame = before !== undefined && isDeepStrictEqual(comparable(before), comparable(record));
     if (!isSame && record.kind !== 'revoked') differing.push(key);
     left.delete(key);
-    if (++count % STEP === 0) showProgress(`compared ${counted(count, 'record')}`);
   }
   return [...differing, ...left.keys()];
 }
@@ -195,7 +185,7 @@ export function describeDifferences(differing: readonly string[]): string {
   return `${counted(differing.length, 'record')} ${differing.length === 1 ? 'differs' : 'differ'} between the stores (${some}${more})`;
 }
 
-export interface ApplyOptions {
+interface ApplyOptions {
   readonly config: string;
   readonly file?: string;
   readonly dryRun?: true;
@@ -204,9 +194,7 @@ export interface ApplyOptions {
 export async function apply(options: ApplyOptions): Promise<void> {
   const loaded = loadConfig(options.config);
   const file = options.file ?? directoryFileOf(loaded);
-  showProgress(`reading ${file}`);
   const directory = loadDirectory(file, process.env, directoryRules(loaded.config));
-  showProgress('comparing with the store');
   await withStore(
     loaded,
     async (opened) => {

@@ -7,26 +7,18 @@ import { Tokens } from '../accounts/tokens.js';
 import { loadConfig, type LoadedConfig } from '../config/load.js';
 import { declaredTokenSchema } from '../config/schema/directory-file.js';
 import { duration, positiveDuration } from '../config/schema/units.js';
-import { parseRange } from '../util/addresses.js';
 import type { AuditEvent } from '../domain/audit.js';
-import { parseRate, RATE_FORM } from '../domain/rate.js';
 import { newAccessToken, newId } from '../domain/secret.js';
 import { formatTime } from '../util/time.js';
-import { isExpired, type Token } from '../domain/token.js';
+import { isExpired } from '../domain/token.js';
 import type { User } from '../domain/user.js';
 import { createdTokenObject, tokenObject } from '../endpoints/token-object.js';
 import type { OpenedStore } from '../server/stores/open-store.js';
 import type { DirectoryStore } from '../store/directory-store.js';
+import type { Store } from '../store/store.js';
 import type { TokenWithUse } from '../store/token-store.js';
 import type { NamedBy, ReportOptions, UserOptions } from './terminal/options.js';
-import {
-  CommandFailed,
-  relativeTime,
-  renderRecord,
-  report,
-  reportTable,
-  WrongUsage,
-} from './terminal/output.js';
+import { CommandFailed, report, reportList, reportRecord, WrongUsage } from './terminal/output.js';
 import {
   findUser,
   listUsers,
@@ -36,7 +28,7 @@ import {
   withStore,
 } from './with-store.js';
 
-export interface CreateOptions extends UserOptions {
+interface CreateOptions extends UserOptions {
   readonly user: string;
   readonly name?: string;
   readonly scope?: string;
@@ -52,6 +44,10 @@ function tokensOf({ config }: LoadedConfig, { store }: OpenedStore): Tokens {
   return new Tokens(store, { pending: () => undefined }, config.tokens, scopes);
 }
 
+const COLUMNS = [
+  'id', 'name', 'login', 'scope', 'services', 'created_at', 'last_used_at', 'expires_at', 'suspended',
+]; // prettier-ignore
+
 export async function list(options: UserOptions & { user?: string; customer?: string }): Promise<void> {
   const loaded = loadConfig(options.config);
   await withStore(loaded, async (opened) => {
@@ -61,20 +57,11 @@ export async function list(options: UserOptions & { user?: string; customer?: st
     const found: TokenWithUse[] = [];
     for (const { id } of users) found.push(...(await tokens.ofUser(id)));
     found.sort((a, b) => a.token.createdAt - b.token.createdAt);
-    const now = Date.now();
-    const rows = found.map(({ token, use }) => [
-      token.id,
-      token.name,
-      owners.get(token.userId)?.login ?? token.userId,
-      token.scopes.join(' '),
-      token.services.join(','),
-      relativeTime(token.createdAt, now),
-      relativeTime(use?.at ?? null, now),
-      `${token.restrictions?.suspended === true ? 'suspended, ' : ''}${expiry(token.expiresAt, now)}`,
-    ]);
-    const heading = ['ID', 'NAME', 'OWNER', 'SCOPE', 'SERVICES', 'CREATED', 'LAST USED', 'EXPIRES'];
-    const objects = found.map((each) => tokenObject(each, owners.get(each.token.userId)?.customerId ?? ''));
-    await reportTable(options, objects, heading, rows, 'no tokens');
+    const objects = found.map((each) => {
+      const { login = '', customerId = '' } = owners.get(each.token.userId) ?? {};
+      return { ...tokenObject(each, customerId), login };
+    });
+    await reportList(options, objects, objects, COLUMNS, 'no tokens');
   });
 }
 
@@ -82,56 +69,33 @@ async function ownersOf(
   directory: DirectoryStore,
   { user, customer, ...by }: NamedBy & { user?: string; customer?: string },
 ): Promise<User[]> {
-  const all = user === undefined || customer !== undefined ? await listUsers(directory, customer) : [];
+  const all = await listUsers(directory, customer);
   if (user === undefined) return all;
   const found = await findUser(directory, user, by);
-  return customer === undefined ? [found] : all.filter(({ id }) => id === found.id);
-}
-
-function expiry(at: number | null, now: number): string {
-  if (at === null) return 'never';
-  return isExpired({ expiresAt: at }, now) ? `expired ${relativeTime(at, now)}` : relativeTime(at, now);
+  return all.filter(({ id }) => id === found.id);
 }
 
 export async function show(id: string, options: ReportOptions): Promise<void> {
   await withStore(loadConfig(options.config), async ({ store }) => {
     const found = await store.tokens.get(id);
-    if (found === undefined) throw new CommandFailed(`there is no token ${id} (latchkey token list shows them)`);
-    const { token, use } = found;
-    const owner = await store.directory.getUser(token.userId);
-    const customer = owner?.customerId ?? '';
-    const now = Date.now();
-    const text = renderRecord({
-      id: token.id,
-      name: token.name,
-      kind: token.kind,
-      owner: owner?.login ?? token.userId,
-      customer,
-      scope: token.scopes.join(' '),
-      services: token.services.join(', ') || 'all',
-      created: `${relativeTime(token.createdAt, now)}  ${formatTime(token.createdAt)}`,
-      'last used': use === null ? 'never' : `${relativeTime(use.at, now)}  from ${use.ip}  ${use.userAgent ?? ''}`,
-      ...(token.predecessorId === undefined ? {} : { replaces: token.predecessorId }),
-      ...(token.rotated === undefined ? {} : { 'replaced by': token.rotated.to }),
-      ...(token.declared ? { declared: 'in the directory file' } : {}),
-      expires: token.expiresAt === null ? 'never' : `${expiry(token.expiresAt, now)}  ${formatTime(token.expiresAt)}`,
-      ...limitsOf(token),
+    if (found === undefined) throw noToken(id);
+    const { userId, kind, declared, rotated } = found.token;
+    const owner = await store.directory.getUser(userId);
+    reportRecord(options, {
+      ...tokenObject(found, owner?.customerId ?? ''),
+      login: owner?.login,
+      kind,
+      declared: declared === true,
+      replaced_by: rotated?.to,
     });
-    report(options, tokenObject(found, customer), text.trimEnd());
   });
-} // prettier-ignore
+}
 
-function limitsOf({ restrictions }: Token): Record<string, string> {
-  const { suspended, rate, addresses } = restrictions ?? {};
-  return {
-    ...(suspended === true ? { state: 'suspended' } : {}),
-    ...(rate === undefined ? {} : { rate }),
-    ...(addresses === undefined ? {} : { addresses: addresses.join(', ') }),
-  };
+function noToken(id: string): CommandFailed {
+  return new CommandFailed(`there is no token ${id} (latchkey token list shows them)`);
 }
 
 export async function create(options: CreateOptions): Promise<void> {
-  checkLimits(options);
   const loaded = loadConfig(options.config);
   await withStore(loaded, async (opened) => {
     const user = await findUser(opened.store.directory, options.user, options);
@@ -164,16 +128,7 @@ function checkOwner({ locked, deletionPending, login }: User): void {
   if (locked) throw new CommandFailed(`${login} is locked; run "latchkey user unlock ${login}" first`);
 }
 
-function checkLimits({ rate, address = [] }: CreateOptions): void {
-  if (rate !== undefined && parseRate(rate) === undefined)
-    throw new WrongUsage(`token create: --rate: expected a rate ${RATE_FORM}`);
-  if (address.some((each) => parseRange(each) === undefined))
-    throw new WrongUsage(
-      'token create: --address: expected an IP address, or a range like 10.0.0.0/8 without bits set after the prefix',
-    );
-}
-
-export const LISTED = '"latchkey token list" shows the token if it was created';
+const LISTED = '"latchkey token list" shows the token if it was created';
 
 function lostSecret(id: string): string {
   return `token ${id} was created, but its secret is lost; revoke it with "latchkey token revoke ${id}"`;
@@ -186,13 +141,21 @@ function timeIn(text: string): string {
   return new Date(at).toISOString();
 }
 
-export async function setSuspended(id: string, suspended: boolean, options: ReportOptions): Promise<void> {
+export async function suspend(id: string, options: ReportOptions): Promise<void> {
+  return setSuspended(id, true, options);
+}
+
+export async function resume(id: string, options: ReportOptions): Promise<void> {
+  return setSuspended(id, false, options);
+}
+
+async function setSuspended(id: string, suspended: boolean, options: ReportOptions): Promise<void> {
   await withStore(loadConfig(options.config), async (opened) => {
     const { store } = opened;
     const auditEvents: AuditEvent[] = [];
     const { token, further } = await recordChange(opened, auditEvents, async () => {
       const changed = await changeToken(store.tokens, id, { suspended }, Date.now(), auditEvents);
-      if (changed === undefined) throw new CommandFailed(`there is no token ${id} (latchkey token list shows them)`);
+      if (changed === undefined) throw noToken(id);
       if ('refusal' in changed) throw new CommandFailed('detail' in changed ? changed.detail : changed.refusal);
       return changed;
     });
@@ -213,10 +176,8 @@ export async function revoke(
   const loaded = loadConfig(options.config);
   await withStore(loaded, async (opened) => {
     const { user } = options;
-    const { revoked, further } =
-      user === undefined
-        ? await revokeTokens(loaded, opened, [...new Set(ids)])
-        : await revokeAll(loaded, opened, user, options);
+    const chosen = user === undefined ? [...new Set(ids)] : await tokenIdsOf(opened.store, user, options);
+    const { revoked, further } = await revokeTokens(loaded, opened, chosen);
     const lines = revoked.map((id) => `${id}: revoked${revoked.length === 1 ? alsoReached(further) : ''}`);
     if (revoked.length > 1 && further > 0) lines.push(`also revoked: ${furtherTokens(further)}`);
     report(options, { revoked, further_tokens: further }, lines.join('\n') || 'no tokens');
@@ -231,51 +192,25 @@ function furtherTokens(count: number): string {
   return `${count} ${count === 1 ? 'token' : 'tokens'} that came from rotations`;
 }
 
-const MAX_ATTEMPTS = 5;
-
-class TokensMissing extends CommandFailed {}
-
-/** Revokes every token of a user. One that ends in the meantime does not keep the others. */
-export async function revokeAll(
-  loaded: LoadedConfig,
-  opened: OpenedStore,
-  name: string,
-  by: NamedBy = {},
-): Promise<RevokedTokens> {
-  const { id } = await findUser(opened.store.directory, name, by);
-  for (let attempts = 1; ; attempts++) {
-    const ids = (await opened.store.tokens.listOfUser(id)).map(({ token }) => token.id);
-    try {
-      return await revokeTokens(loaded, opened, ids);
-    } catch (error) {
-      if (!(error instanceof TokensMissing) || attempts === MAX_ATTEMPTS) throw error;
-    }
-  }
+async function tokenIdsOf({ directory, tokens }: Store, user: string, by: NamedBy): Promise<string[]> {
+  const { id } = await findUser(directory, user, by);
+  return (await tokens.listOfUser(id)).map(({ token }) => token.id);
 }
 
 /** `further` tokens were revoked because they came from these by rotation. */
-interface RevokedTokens {
-  readonly revoked: readonly string[];
-  readonly further: number;
-}
-
-async function revokeTokens(
-  loaded: LoadedConfig,
-  opened: OpenedStore,
-  ids: readonly string[],
-): Promise<RevokedTokens> {
+async function revokeTokens(loaded: LoadedConfig, opened: OpenedStore, ids: readonly string[]) {
   const auditEvents: AuditEvent[] = [];
   const { further } = await recordChange(opened, auditEvents, async () => {
     const result = await tokensOf(loaded, opened).revoke(ids, auditEvents);
     const { missing } = result;
     if (missing.length > 0)
-      throw new TokensMissing(`there is no token ${missing.join(', ')}; nothing was revoked`);
+      throw new CommandFailed(`there is no token ${missing.join(', ')}; nothing was revoked`);
     return result;
   });
   return { revoked: ids, further };
 }
 
-export interface RotateOptions extends ReportOptions {
+interface RotateOptions extends ReportOptions {
   readonly overlap?: string;
 }
 
@@ -307,7 +242,7 @@ function readOverlap(text: string | undefined): string | undefined {
   return String(Math.ceil(read.data / 1000));
 }
 
-export type GenerateOptions = Omit<CreateOptions, 'config' | 'expiresIn' | 'login' | 'id'>;
+type GenerateOptions = Omit<CreateOptions, 'config' | 'expiresIn' | 'login' | 'id'>;
 
 const OPTIONS: Readonly<Record<string, string>> = {
   user_id: '--user',

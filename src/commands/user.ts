@@ -7,9 +7,8 @@ import { formatTime } from '../util/time.js';
 import { isExpired } from '../domain/token.js';
 import type { User } from '../domain/user.js';
 import type { OpenedStore } from '../server/stores/open-store.js';
-import type { Store } from '../store/store.js';
 import type { ReportOptions, UserOptions } from './terminal/options.js';
-import { CommandFailed, relativeTime, renderRecord, report, reportTable } from './terminal/output.js';
+import { CommandFailed, report, reportList, reportRecord } from './terminal/output.js';
 import { ask, readNewPassword } from './terminal/password.js';
 import {
   changeUser,
@@ -24,38 +23,27 @@ import {
 
 const SECRET_BYTES = 20;
 
+const COLUMNS = ['login', 'id', 'name', 'role', 'customer_id', 'two_factor', 'state'];
+
 export async function list(options: ReportOptions & { customer?: string }): Promise<void> {
   await withStore(loadConfig(options.config), async ({ store }) => {
     const users = (await listUsers(store.directory, options.customer)).map(userObject);
-    const rows = users.map((user) => [
-      user.login,
-      user.id,
-      user.name,
-      user.role,
-      user.customer_id,
-      user.two_factor ? 'on' : '',
-      user.deletion_pending ? 'deletion pending' : user.locked ? 'locked' : '',
-    ]);
-    const heading = ['LOGIN', 'ID', 'NAME', 'ROLE', 'CUSTOMER', 'TWO-FACTOR', 'STATE'];
-    await reportTable(options, users, heading, rows, 'no users');
+    const rows = users.map((user) => ({
+      ...user,
+      state: user.deletion_pending ? 'deletion pending' : user.locked ? 'locked' : '',
+    }));
+    await reportList(options, users, rows, COLUMNS, 'no users');
   });
 }
 
-/** Sets a user's password, which ends the user's sessions. */
 export async function setPassword(
   name: string,
   options: UserOptions & { passwordFile?: string },
 ): Promise<void> {
-  await change(
-    'password',
-    name,
-    options,
-    async (opened) => ({
-      passwordHash: await opened.passwords.hash(await readNewPassword(options)),
-      rehashOf: undefined,
-    }),
-    { needsLogin: true },
-  );
+  await change('password', name, options, async (loaded, opened, user) => {
+    refuseWithoutLogin(loaded, user);
+    return { passwordHash: await opened.passwords.hash(await readNewPassword(options)), rehashOf: undefined };
+  });
 }
 
 export async function lock(name: string, options: UserOptions): Promise<void> {
@@ -64,7 +52,7 @@ export async function lock(name: string, options: UserOptions): Promise<void> {
 
 /** Undoes {@link lock}, and resets the failed logins that throttle the next one. */
 export async function unlock(name: string, options: UserOptions): Promise<void> {
-  await change('unlocked', name, options, async ({ store }, { login }) => {
+  await change('unlocked', name, options, async (_loaded, { store }, { login }) => {
     await clearThrottle(store.loginThrottle, login, Date.now());
     return { locked: false, lockedBy: undefined, deletionPending: undefined };
   });
@@ -74,14 +62,12 @@ async function change(
   reason: string,
   name: string,
   options: UserOptions,
-  work: (opened: OpenedStore, user: User) => Promise<Partial<User>> | Partial<User>,
-  { needsLogin = false } = {},
+  work: (loaded: LoadedConfig, opened: OpenedStore, user: User) => Promise<Partial<User>> | Partial<User>,
 ): Promise<void> {
   const loaded = loadConfig(options.config);
   await withStore(loaded, async (opened) => {
     const user = await findUser(opened.store.directory, name, options);
-    if (needsLogin) refuseWithoutLogin(loaded, user);
-    const changed = await work(opened, user);
+    const changed = await work(loaded, opened, user);
     await recordChange(opened, [userChangedEvent(user, reason)], async () =>
       changeUser(opened, user, changed),
     );
@@ -115,7 +101,7 @@ export async function enableOtp(name: string, options: UserOptions): Promise<voi
       secret,
     });
     const shown = { login: user.login, otp_secret: secret.base32, uri: totp.toString() };
-    report(options, shown, renderRecord({ secret: shown.otp_secret, uri: shown.uri }).trimEnd());
+    reportRecord(options, shown);
     if (process.stdin.isTTY && !options.json) {
       const code = (await ask('Add it to the authenticator app, then enter the code that it shows: ')).trim();
       if (totp.validate({ token: code, window: 1 }) === null)
@@ -140,43 +126,19 @@ export async function remove(name: string, options: UserOptions): Promise<void> 
 
 export async function show(name: string, options: UserOptions): Promise<void> {
   const loaded = loadConfig(options.config);
-  await withStore(loaded, async ({ store }) => showIn(loaded, store, name, options));
-}
-
-async function showIn(
-  { config }: LoadedConfig,
-  store: Store,
-  name: string,
-  options: UserOptions,
-): Promise<void> {
-  const user = await findUser(store.directory, name, options);
-  const now = Date.now();
-  const allTokens = await store.tokens.listOfUser(user.id);
-  const tokens = allTokens.filter(({ token }) => !isExpired(token, now));
-  const allSessions = await store.sessions.listOfUser(user.id);
-  const sessions = allSessions.filter((session) =>
-    isSessionActive(session, session.lastSeenAt, config.sessions, now),
-  );
-  const object = { ...userObject(user), active_tokens: tokens.map(({ token }) => token.id) };
-  report(
-    options,
-    { ...object, sessions: sessions.length },
-    renderRecord({
-      login: user.login,
-      id: user.id,
-      name: user.name,
-      customer: user.customerId,
-      role: user.role,
-      password: user.passwordHash === null ? 'none' : 'set',
-      ...(user.provider === undefined ? {} : { provider: `${user.provider.name}, ${user.provider.subject}` }),
-      'two-factor': user.otpSecret === null ? 'off' : 'on',
-      locked: user.deletionPending ? 'yes, deletion pending' : user.locked ? 'yes' : 'no',
-      created: relativeTime(user.createdAt, now),
-      changed: relativeTime(user.updatedAt, now),
-      tokens: `${tokens.length} active`,
-      sessions: String(sessions.length),
-    }).trimEnd(),
-  );
+  await withStore(loaded, async ({ store }) => {
+    const user = await findUser(store.directory, name, options);
+    const now = Date.now();
+    const tokens = (await store.tokens.listOfUser(user.id)).filter(({ token }) => !isExpired(token, now));
+    const sessions = (await store.sessions.listOfUser(user.id)).filter((session) =>
+      isSessionActive(session, session.lastSeenAt, loaded.config.sessions, now),
+    );
+    reportRecord(options, {
+      ...userObject(user),
+      active_tokens: tokens.map(({ token }) => token.id),
+      sessions: sessions.length,
+    });
+  });
 }
 
 function userObject(user: User) {

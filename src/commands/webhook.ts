@@ -3,34 +3,25 @@ import { newId } from '../domain/secret.js';
 import { endpointOf, type WebhookEndpoint } from '../webhooks/endpoint.js';
 import { resendWebhooks, webhookReport } from '../webhooks/report.js';
 import type { ReportOptions } from './terminal/options.js';
-import { CommandFailed, renderTable, report } from './terminal/output.js';
+import { CommandFailed, renderList, report } from './terminal/output.js';
 import { recordOperation, withStore } from './with-store.js';
 
-export interface WebhookOptions extends ReportOptions {
+interface WebhookOptions extends ReportOptions {
   readonly endpoint?: string;
 }
+
+const ENDPOINT_COLUMNS = ['endpoint', 'queued', 'dead_letters', 'state', 'last_success_at', 'last_error'];
+const DEAD_COLUMNS = ['id', 'endpoint', 'type', 'subject', 'failed_at', 'error'];
 
 export async function list(options: ReportOptions): Promise<void> {
   const loaded = loadConfig(options.config);
   await withStore(loaded, async ({ store }) => {
     const ids = endpointsOf(loaded).map(({ id }) => id);
     const { endpoints, dead_letters: dead } = await webhookReport(store.webhooks, ids);
-    const rows = endpoints.map((each) => [
-      each.endpoint,
-      String(each.queued),
-      String(each.dead_letters),
-      stateOf(each),
-      each.last_success_at ?? '',
-      each.last_error ?? '',
-    ]);
-    const deadRows = dead.map((each) => [each.id, each.endpoint, each.type, each.subject, each.failed_at ?? '', each.error]);
+    const rows = endpoints.map((each) => ({ ...each, state: stateOf(each) }));
     const tables = [
-      rows.length === 0
-        ? 'no webhooks'
-        : await renderTable(['ENDPOINT', 'QUEUED', 'DEAD', 'STATE', 'LAST SUCCESS', 'LAST ERROR'], rows),
-      ...(deadRows.length === 0
-        ? []
-        : [await renderTable(['DEAD LETTER', 'ENDPOINT', 'TYPE', 'SUBJECT', 'GIVEN UP', 'ERROR'], deadRows)]),
+      rows.length === 0 ? 'no webhooks' : await renderList(rows, ENDPOINT_COLUMNS),
+      ...(dead.length === 0 ? [] : [await renderList(dead, DEAD_COLUMNS)]),
     ];
     report(options, { endpoints, dead_letters: dead }, tables.join('\n').trimEnd());
   });

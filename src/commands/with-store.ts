@@ -117,14 +117,10 @@ export async function userWithId(directory: DirectoryStore, id: string): Promise
 }
 
 export async function listUsers(directory: DirectoryStore, customerId?: string): Promise<User[]> {
-  const users = customerId === undefined ? await allUsers(directory) : await usersOf(directory, customerId);
-  return users.toSorted((a, b) => (a.login < b.login ? -1 : 1));
-}
-
-async function usersOf(directory: DirectoryStore, customerId: string): Promise<User[]> {
-  if ((await directory.getCustomer(customerId)) === undefined)
+  if (customerId !== undefined && (await directory.getCustomer(customerId)) === undefined)
     throw new CommandFailed(`there is no customer ${customerId}`);
-  return directory.listUsers(customerId);
+  const users = customerId === undefined ? await allUsers(directory) : await directory.listUsers(customerId);
+  return users.toSorted((a, b) => (a.login < b.login ? -1 : 1));
 }
 
 export async function changeUser(opened: OpenedStore, user: User, change: Partial<User>): Promise<void> {
@@ -137,24 +133,17 @@ export async function removeUser(opened: OpenedStore, user: User): Promise<void>
   await writeUser(opened, user, ({ id }) => ({ removeUsers: [id] }));
 }
 
-const MAX_ATTEMPTS = 5;
-
 /** The change is based on the current record: a login may have replaced the one that was read. */
 async function writeUser(
   { store: { directory } }: OpenedStore,
-  user: User,
+  { id }: User,
   changesOf: (current: User, now: EpochMs) => Changes,
 ): Promise<void> {
-  let current = user;
-  for (let attempts = 1; ; attempts++) {
-    const now = Date.now();
-    const basedOn = new Map([[current.id, current.updatedAt]]);
-    const refused = await directory.change({ ...changesOf(current, now), basedOn }, now);
-    if (refused === undefined) return;
-    if (refused.reason !== 'changed_meanwhile' || attempts === MAX_ATTEMPTS)
-      throw new CommandFailed(describeRefusedChange(refused));
-    current = await userWithId(directory, user.id);
-  }
+  const current = await userWithId(directory, id);
+  const now = Date.now();
+  const basedOn = new Map([[id, current.updatedAt]]);
+  const refused = await directory.change({ ...changesOf(current, now), basedOn }, now);
+  if (refused !== undefined) throw new CommandFailed(describeRefusedChange(refused));
 }
 
 /** The next start would undo the change of a user whom the directory file declares. */

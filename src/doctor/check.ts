@@ -73,6 +73,4 @@ export interface Deployment {
   countRequest(): void;
 }
 
-export class LimitReached extends Error {
-  readonly code = 'LIMIT_REACHED';
-}
+export class LimitReached extends Error {}

@@ -1,5 +1,6 @@
 import { once } from 'node:events';
 import { type ClientRequest, type IncomingMessage, request } from 'node:http';
+import { connect as connectHttp2 } from 'node:http2';
 import { connect, isIP, type Socket } from 'node:net';
 import { Duplex } from 'node:stream';
 import {
@@ -88,7 +89,7 @@ function tlsOptions({ host, port }: Destination, more: ConnectionOptions = {}): 
 let shared: SecureContext | undefined;
 
 /** The certificate is reported separately and not verified here. */
-export function open(to: Destination): Socket {
+function open(to: Destination): Socket {
   if (!to.isTls) return connect({ host: to.host, port: to.port });
   const secureContext = (shared ??= createSecureContext(OLD_TLS));
   return connectTls(tlsOptions(to, { secureContext, ALPNProtocols: ['http/1.1'] }));
@@ -184,32 +185,9 @@ function shown(response: IncomingMessage | undefined, body: Buffer, isEnded: boo
   return { status, fields, body: body.subarray(0, MAX_BODY).toString('utf8'), isKept };
 } // prettier-ignore
 
-/** The client's connection preface (RFC 9113 3.4): a fixed text and an empty SETTINGS frame. */
-const PREFACE = Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0', 'latin1');
-
-export async function beginHttp2(
-  socket: Socket,
-  isEnough: (received: Buffer) => boolean,
-  timeout = PROBE_MS,
-): Promise<Buffer> {
-  return new Promise((done) => {
-    let received = Buffer.alloc(0);
-    const finish = () => {
-      clearTimeout(timer);
-      socket.destroy();
-      done(received);
-    };
-    const timer = setTimeout(finish, timeout);
-    socket.on('error', finish);
-    socket.on('close', finish);
-    socket.on('data', (chunk: Buffer) => {
-      received = Buffer.concat([received, chunk]);
-      if (isEnough(received)) finish();
-    });
-    socket.write(PREFACE);
-  });
-}
-
-export function isHttp2(received: Buffer): boolean {
-  return received.length >= 9 && received[3] === 4 && received.readUInt32BE(5) === 0;
-}
+/** Whether a server speaks HTTP/2 with prior knowledge. */
+export async function speaksHttp2({ host, port, timeout = PROBE_MS }: Destination): Promise<boolean> {
+  const session = connectHttp2(`http://${isIP(host) === 6 ? `[${host}]` : host}:${port}`);
+  const begun = once(session, 'remoteSettings', { signal: AbortSignal.timeout(timeout) });
+  return begun.then(() => true, () => false).finally(() => session.on('error', () => undefined).destroy());
+} // prettier-ignore

@@ -60,13 +60,12 @@ class Unreachable extends Error {
   readonly code = 'UNREACHABLE';
 }
 
-export async function examine(settings: DoctorOptions, onCheck: (title: string) => void = () => undefined) {
+export async function examine(settings: DoctorOptions) {
   const startedAt = Date.now();
   const run = new Run(settings);
   await run.begin();
   const outcomes: (readonly [Check, Outcome])[] = [];
   for (const check of CHECKS.filter(({ name }) => settings.checks?.includes(name) ?? true)) {
-    onCheck(check.title);
     const outcome = await outcomeOf(check, run); // oxlint-disable-line no-await-in-loop -- later checks look at the answers of earlier ones
     outcomes.push([check, { ...outcome, findings: joined(outcome.findings) }]);
   }

@@ -23,7 +23,6 @@ export interface ComparedPolicies {
 export async function diffPolicies(
   running: LoadedConfig,
   candidate: Candidate,
-  onProgress: (done: number, all: number) => void = () => undefined,
   most = MAX_DECISIONS,
 ): Promise<ComparedPolicies> {
   const sides = [new Side(running, () => running.file), new Side(candidate.loaded, candidate.fileOf)] as const; // prettier-ignore
@@ -32,7 +31,6 @@ export async function diffPolicies(
   const comparison = new Comparison(sides, tablesOf(running.config.policy, candidate.loaded.config.policy));
   const changes = new Map<string, boolean>();
   for (const [key, requests] of classes) {
-    onProgress(changes.size, classes.size);
     const found = await comparison.compare(key, requests);
     rows.add(requests, found);
     if (comparison.decided > most) break;

@@ -89,8 +89,6 @@ const KINDS: { readonly [P in keyof Store]: Readonly<Record<keyof Store[P], Oper
     initialize: null,
     isRestoring: 'read',
     setRestoring: 'write',
-    leaveMark: null,
-    hasMark: null,
     probe: null,
     probeWrite: null,
     clock: 'read',

@@ -44,9 +44,6 @@ export interface Maintenance {
   initialize(purpose?: 'restore'): Promise<void>;
   isRestoring(): MaybePromise<boolean>;
   setRestoring(restoring: boolean): Promise<void>;
-  /** Leaves a mark (an integer up to 2^47) by which this store is recognized under any address. */
-  leaveMark(mark: number): Promise<void>;
-  hasMark(mark: number): MaybePromise<boolean>;
   probe(): Promise<void>;
   /** Writes to a key of its own. */
   probeWrite(): Promise<void>;

@@ -59,14 +59,9 @@ async function* ownedRecordsOf(store: Store, seen: Set<string>): AsyncGenerator<
 }
 
 /** @param records checked by `RecordCheck`; existing ones stay or are overwritten by their match */
-export async function writeRecords(
-  store: Store,
-  records: readonly StoreRecord[],
-  onWritten: (count: number) => void = () => undefined,
-): Promise<void> {
+export async function writeRecords(store: Store, records: readonly StoreRecord[]): Promise<void> {
   const owners = new Map<string, User>();
   for (const record of records) if (record.kind === 'user') owners.set(record.value.id, record.value);
-  let written = 0;
   // An interrupted run must not leave a revoked token without its revocation.
   for (const kind of [
     'revoked',
@@ -77,10 +72,8 @@ export async function writeRecords(
     'session',
     'signing_keys',
   ] as const) {
-    for (const batch of batchesOf(records.filter((record) => record.kind === kind))) {
+    for (const batch of batchesOf(records.filter((record) => record.kind === kind)))
       await writeBatch(store, batch, owners);
-      onWritten((written += batch.length));
-    }
   }
 }
 

@@ -1,5 +1,4 @@
 import { createHash, randomBytes } from 'node:crypto';
-import { spawn } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
@@ -286,16 +285,6 @@ t.test('imports thousands of keys', async (t) => {
     const { stdout } = await run(['explain', '--config', config, '--method', 'GET', '--path', '/x', '--key', key as string]); // prettier-ignore
     t.match(stdout, /legacy_key .* forwarded/s);
   }
-});
-
-t.test('shows progress on a terminal', async (t) => {
-  writeFileSync(file, stringify(base), { mode: 0o600 });
-  const line = `${process.execPath} dist/cli.js apply --config ${configFile} -f ${file} --dry-run`;
-  const child = spawn('script', ['-qec', line, '/dev/null'], { stdio: ['ignore', 'pipe', 'inherit'] });
-  let output = '';
-  child.stdout.on('data', (chunk: Buffer) => (output += chunk.toString()));
-  await new Promise((done) => child.once('close', done));
-  t.match(output, /reading .*other\.yaml.*comparing with the store.*nothing to change/s);
 });
 
 t.test('locks a removed user who has active tokens at start-up', async (t) => {

@@ -44,7 +44,6 @@ const record = (name: string, i = 0): StoreRecord => ({ kind: 'customer', value:
 async function* recordsOf(records: readonly StoreRecord[]) {
   yield* records;
 }
-const ignore = () => undefined;
 
 t.test('a backup reads back exactly, whatever names contain and whichever Node version reads it', async (t) => {
   const config = writeConfig(temporaryFolder(t), { upstream: 'http://127.0.0.1:1' }, { customers, services });
@@ -67,7 +66,7 @@ t.test('a backup reads back exactly, whatever names contain and whichever Node v
 t.test('reads lines longer than one read', async (t) => {
   const file = join(temporaryFolder(t), 'backup.jsonl');
   const records = [1, 65_535, 65_536, 200_000, 3].map((length, i) => record('é'.repeat(length), i));
-  t.equal(await writeBackup(file, recordsOf(records), ignore), records.length);
+  t.equal(await writeBackup(file, recordsOf(records)), records.length);
   t.same((await readBackup(file)).records, records);
 });
 
@@ -92,15 +91,15 @@ t.test('a failed backup leaves no draft and keeps the previous file', async (t) 
     // Like a disk that loses written data.
     writeFileSync(draft(), '');
   }
-  await t.rejects(writeBackup(file, failing(), ignore), /the store is gone/);
-  await t.rejects(writeBackup(file, damaging(), ignore), /was read back and/);
-  await t.rejects(writeBackup(file, shortened(), ignore), /was read back and/);
+  await t.rejects(writeBackup(file, failing()), /the store is gone/);
+  await t.rejects(writeBackup(file, damaging()), /was read back and/);
+  await t.rejects(writeBackup(file, shortened()), /was read back and/);
   t.same(readdirSync(folder), ['backup.jsonl']);
   t.equal(readFileSync(file, 'utf8'), 'before');
-  await t.rejects(writeBackup(join(folder, 'none/backup.jsonl'), recordsOf([]), ignore), /none\/backup\.jsonl cannot be written: no such file or directory \(ENOENT\)/);
+  await t.rejects(writeBackup(join(folder, 'none/backup.jsonl'), recordsOf([])), /none\/backup\.jsonl cannot be written: no such file or directory \(ENOENT\)/);
 
   mkdirSync(join(folder, 'directory'));
   symlinkSync('/dev/null', join(folder, 'link'));
   for (const special of ['directory', 'link', '/dev/null'])
-    await t.rejects(writeBackup(resolve(folder, special), recordsOf([]), ignore), /is not a regular file/);
+    await t.rejects(writeBackup(resolve(folder, special), recordsOf([])), /is not a regular file/);
 }); // prettier-ignore

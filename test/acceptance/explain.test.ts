@@ -312,19 +312,19 @@ t.test('the command prints the same, as text and as JSON', async (t) => {
   });
 });
 
-t.test('--token-id shows the state of a token and why it is refused, without its secret', async (t) => {
+t.test('--token-id explains a token and why it is refused, without its secret', async (t) => {
   const { fixture } = await setUp(t);
   const { id, access_token: secret } = (await fixture.create('user', new URLSearchParams('scope=purge_select&services[]=SVC2'))).json;
   const ask = (...args: string[]) => run(['explain', '--config', fixture.configFile, '--method', 'PUT', '--path', '/service/SVC2', '--token-id', id as string, ...args]);
   const { stdout } = await ask();
-  t.match(stdout, /owner +user@example\.com \(user, customer C1\)\n +state +never expires\n[\s\S]*services +SVC2\n[\s\S]*verdict +403 scope/);
+  t.match(stdout, /credential +token \w+ of user@example\.com \(user, customer C1\)\n[\s\S]*services +SVC2\n[\s\S]*verdict +403 scope/);
   t.notOk(stdout.includes(secret as string));
   const json = JSON.parse((await ask('--json')).stdout) as object;
-  t.match(json, { token: { id, role: 'user', suspended: false, expired: false, owner_locked: false }, verdict: { outcome: 'scope' } });
+  t.match(json, { credential: { token_id: id, role: 'user' }, verdict: { outcome: 'scope' } });
   for (const [args, shown] of [
-    [['token', 'suspend', id as string], /state +suspended[\s\S]*verdict +401 unauthenticated[\s\S]*is suspended/],
+    [['token', 'suspend', id as string], /verdict +401 unauthenticated[\s\S]*is suspended/],
     [['token', 'resume', id as string], /verdict +403 scope/],
-    [['user', 'lock', 'user@example.com'], /locked[\s\S]*verdict +401 unauthenticated[\s\S]*is locked/],
+    [['user', 'lock', 'user@example.com'], /verdict +401 unauthenticated[\s\S]*is locked/],
   ] as const) {
     await run([...args, '--config', fixture.configFile]);
     t.match((await ask()).stdout, shown, args.join(' '));

@@ -52,7 +52,7 @@ t.test('commands show users of providers and do not give them a password', async
   t.match(JSON.parse(shown.stdout), { login: name, has_password: false, provider: 'sso', subject: 'ann' });
   const sessions = await run(['session', 'list', '--config', configFile, '--json']);
   t.match(JSON.parse(sessions.stdout), [{ login: name, provider: 'sso' }]);
-  t.match((await run(['session', 'list', '--config', configFile])).stdout, /LOGGED IN BY[^]*ann@idp\.example  sso /);
+  t.match((await run(['session', 'list', '--config', configFile])).stdout, /PROVIDER[^]*ann@idp\.example  sso /);
   const file = `${configFile}.password.txt`;
   writeFileSync(file, 'a new password for another user');
   for (const command of [['set-password', name, '--password-file', file], ['enable-otp', name]])

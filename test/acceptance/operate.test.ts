@@ -24,7 +24,7 @@ t.test('users: list and show, as text and as JSON', async (t) => {
   const { stdout, stderr } = await latchkey('user', 'list');
   const [heading = '', ...rows] = stdout.trimEnd().split('\n');
   t.equal(stderr, '');
-  t.match(heading, /^LOGIN +ID +NAME +ROLE +CUSTOMER +TWO-FACTOR +STATE$/);
+  t.match(heading, /^LOGIN +ID +NAME +ROLE +CUSTOMER +TWO FACTOR +STATE$/);
   t.equal(rows.length, 8, 'seven users and the owner of the legacy keys');
   const column = heading.indexOf('ROLE');
   t.ok(
@@ -137,11 +137,11 @@ t.test('tokens: create, list, show, revoke', async (t) => {
   const shown = await json('token', 'show', id);
   t.match(shown, { id, name: 'deploy', scopes: ['purge_all', 'purge_select'], services: ['SVC1', 'SVC2'], service_id: 'SVC2', expires_at: '2099-01-01T00:00:00+00:00', ip: '127.0.0.1' }); // prettier-ignore
   const { stdout } = await latchkey('token', 'list', '--user', 'superuser@example.com');
-  t.match(stdout, /^ID +NAME +OWNER +SCOPE +SERVICES +CREATED +LAST USED +EXPIRES\n/);
+  t.match(stdout, /^ID +NAME +LOGIN +SCOPE +SERVICES +CREATED +LAST USED +EXPIRES\n/);
   t.match(stdout, new RegExp(`^${id}  deploy .*purge_all purge_select  SVC1,SVC2  just now +just now +in 7\\d years$`, 'm')); // prettier-ignore
   t.notMatch(stdout + JSON.stringify(await json('token', 'list')), secret);
   t.match(await latchkey('token', 'show', id), {
-    stdout: /expires +in 7\d years {2}2099-01-01T00:00:00\+00:00/,
+    stdout: /expires at +in 7\d years {2}2099-01-01T00:00:00\+00:00/,
   });
 
   const half = await latchkey('token', 'revoke', id, 'nope');
@@ -203,7 +203,7 @@ t.test('sessions: list and revoke', async (t) => {
   t.match(sessions[0], { login: 'superuser@example.com', customer_id: 'C1', ip: '127.0.0.1' });
   t.notMatch(JSON.stringify(sessions), /service\.session|digest/);
   t.match(await latchkey('session', 'list'), {
-    stdout: /^ID +USER +LOGGED IN BY +STARTED +LAST USED +ENDS +ADDRESS\n.*in 11 hours/,
+    stdout: /^ID +LOGIN +PROVIDER +CREATED +LAST SEEN +ENDS +IP\n.*in 11 hours/,
   });
   t.match(await latchkey('session', 'revoke', 'nope', sessions[0].id), {
     code: 1,

@@ -154,7 +154,7 @@ t.test('three sidecars on one Redis', async (t) => {
     t.match(listed.sidecars, all.map(() => ({ workers: 1, version: String, config_hash: /^[0-9a-f]{12}$/, started_at: String, heartbeat_age_ms: Number, lag_ms: Number })));
     t.equal(code, 0, 'a warning is not a failure: only the first applies a directory, and the third has another Redis URL');
     const text = await run(['fleet', '--config', first.configFile]);
-    t.match(text.stdout, /^NAME +VERSION +CONFIG +WORKERS +STARTED +HEARTBEAT +LAG\n/);
+    t.match(text.stdout, /^NAME +VERSION +CONFIG HASH +WORKERS +STARTED +HEARTBEAT AGE MS +LAG MS\n/);
     t.match(text.stderr, /run different configurations/);
     await until(async () => /^latchkey_fleet_sidecars 3$/m.test((await send(second.server.admin, '/metrics')).text), 'the metric');
     t.match((await send(second.server.admin, '/metrics')).text, /^latchkey_fleet_configurations 3$/m);

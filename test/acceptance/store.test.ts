@@ -135,19 +135,17 @@ t.test('every command refuses a Redis store of a newer format, and a key of anot
   });
 });
 
-t.test('refuses to copy a store onto itself, by whatever path or address', async (t) => {
+t.test('refuses to copy a store onto itself, also by another path', async (t) => {
   const link = join(temporaryFolder(t), 'link');
   symlinkSync(join(source.folder, 'data'), link);
   const there = config(toRedis('self:'));
   t.match(await run(['store', 'copy', '--from', source.configFile, '--to', there]), { code: 0 });
-  const url = redis.url.replace('127.0.0.1', 'localhost');
-  const [linked, renamed] = [config({ type: 'lmdb', path: link }), config({ ...toRedis('self:'), url })];
+  const linked = config({ type: 'lmdb', path: link });
   const stderr = /^latchkey: --from and --to name the same store; nothing was changed$/m;
   for (const [from, to] of [
     [source.configFile, source.configFile],
     [source.configFile, linked],
     [there, there],
-    [there, renamed],
   ] as const)
     // prettier-ignore
     t.match(await run(['store', 'copy', '--from', from, '--to', to]), { code: 1, stdout: '', stderr }, to);

@@ -2,7 +2,13 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import t from 'tap';
-import { isReplayable, numberedLines, readLogLine, whyNotReplayable } from '../../src/commands/access-log.js';
+import {
+  hasCaller,
+  isReplayable,
+  logLines,
+  readLogLine,
+  whyNotReplayable,
+} from '../../src/commands/access-log.js';
 import { temporaryFolder } from '../helpers/latchkey.js';
 
 const ENTRY = {
@@ -16,7 +22,7 @@ const ENTRY = {
 };
 const all = async (file: string) => {
   const lines: string[] = [];
-  for await (const { text } of numberedLines(file)) lines.push(text);
+  for await (const { text } of logLines(file)) lines.push(text);
   return lines;
 };
 const read = (more: object = {}) => {
@@ -26,25 +32,22 @@ const read = (more: object = {}) => {
 };
 
 t.test('reads an entry, with each kind of caller', async (t) => {
-  t.match(read(), { requestId: 'r-1', method: 'GET', path: '/a', caller: null });
-  t.equal(read().time, Date.parse(ENTRY.time));
-  t.match(read({ config_hash: 'abc', decision: 'refused', host: 'h' }), {
-    configHash: 'abc',
-    decision: 'refused',
-    host: 'h',
-  });
+  t.match(read(), { request_id: 'r-1', method: 'GET', path: '/a', user_id: null, time: ENTRY.time });
+  const known = { config_hash: 'abc', decision: 'refused', host: 'h' };
+  t.match(read(known), known);
+  t.match(read({ decision: 'other', path: 5 }), { decision: null, path: null });
   const who = { user_id: 'U1', customer_id: 'C1' };
-  const of = (credential: object) => read({ ...who, ...credential }).caller;
-  t.match(of({ credential: 'token', token_id: 'T' }), {
-    credential: 'token',
-    tokenId: 'T',
-    userId: 'U1',
-    customerId: 'C1',
-  });
-  t.match(of({ credential: 'legacy_key', token_id: 'T' }), { credential: 'legacy_key', tokenId: 'T' });
-  t.match(of({ credential: 'session', session_id: 'S' }), { credential: 'session' });
-  t.match(of({ credential: 'jwt', issuer: 'ci', subject: 'job' }), { credential: 'jwt', issuer: 'ci' });
-  t.equal(of({ credential: 'other' }), null);
+  for (const of of [
+    { credential: 'token', token_id: 'T' },
+    { credential: 'legacy_key', token_id: 'T' },
+    { credential: 'session' },
+    { credential: 'jwt', issuer: 'ci', subject: 'job' },
+  ]) {
+    const request = read({ ...who, ...of });
+    t.match(request, { ...who, ...of });
+    t.equal(hasCaller(request), true);
+  }
+  t.equal(hasCaller(read({ ...who, credential: 'other' })), false);
 });
 
 t.test('classifies lines that are not entries of requests', async (t) => {
@@ -64,16 +67,11 @@ t.test('a request with an incomplete entry cannot be replayed', async (t) => {
   t.match(whyNotReplayable(read({ path: `/lk${'*'.repeat(38)}` })), /masked/);
 });
 
-t.test('reads lines one at a time across chunks, and never holds an overlong line as a whole', async (t) => {
+t.test('reads lines one at a time across chunks', async (t) => {
   const file = join(temporaryFolder(t), 'access.log');
   const lines = Array.from({ length: 3_000 }, (_, i) => `${i} ${'é'.repeat(i % 700)}`);
   writeFileSync(file, `${lines.slice(0, 1500).join('\n')}\n\n${lines.slice(1500).join('\n')}`);
   t.same((await all(file)).filter((line) => line !== ''), lines);
-  writeFileSync(file, `{"a":"${'x'.repeat(5_000_000)}"}\n{"msg":"ready"}\n`);
-  const [long = '', next] = await all(file);
-  t.ok(long.length < 3_000_000);
-  t.equal(readLogLine(long), 'unreadable');
-  t.equal(next, '{"msg":"ready"}');
   await t.rejects(all(join(file, 'x')), /cannot be read/);
   writeFileSync(file, gzipSync('{"msg":"ready"}\n'));
   await t.rejects(all(file), /is compressed; run "gunzip -c /);

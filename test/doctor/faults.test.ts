@@ -1,6 +1,5 @@
 import { createServer, type IncomingMessage } from 'node:http';
 import { createServer as createHttp2 } from 'node:http2';
-import type { Socket } from 'node:net';
 import t from 'tap';
 import type { DoctorOptions } from '../../src/doctor/check.js';
 import { foldName } from '../../src/http/protected-fields.js';
@@ -306,28 +305,6 @@ t.test('detects ambiguous framing and an upgrade to h2c', async (t) => {
     report.findings.map(({ summary }) => summary).join(),
     /differently.*switch to HTTP\/2|switch to HTTP\/2.*differently/,
   );
-});
-
-t.test('tells a proxy that speaks h2c itself from a tunnel to the API', async (t) => {
-  const refusal = '{"msg":"Provided credentials are missing or invalid"}';
-  const http2Frame = (type: number, flags: number, stream: number, body: string) =>
-    Buffer.concat([Buffer.from([0, 0, body.length, type, flags, 0, 0, 0, stream]), Buffer.from(body)]);
-  const rows = [
-    ['a proxy that checks', refusal, []],
-    ['an API that refuses by itself', 'no session', ['framing serious']],
-    ['an API that lets in', 'hello', ['framing serious']],
-  ] as const;
-  for (const [name, body, expected] of rows) {
-    const server = createServer(deployment({}));
-    server.on('upgrade', (_req, socket: Socket) => {
-      socket.on('error', () => undefined);
-      socket.write('HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n');
-      // The response to the upgraded request is that of the first stream.
-      socket.end(Buffer.concat([http2Frame(4, 0, 0, ''), http2Frame(0, 1, 1, body)]));
-    });
-    const report = await diagnose(await listenOn(t, server), { checks: ['framing'] });
-    t.same(found(report), expected, name, { findings: report.findings });
-  }
 });
 
 t.test('only a token reveals what the API receives', async (t) => {

@@ -28,7 +28,7 @@ const policy = {
 async function diff(running: object, against: object, most?: number) {
   const loaded = loadConfig(write({ upstream, ...running }), {});
   const candidate = loadCandidate(write(against), loaded, {});
-  return { ...(await diffPolicies(loaded, candidate, undefined, most)).diff, file: candidate.loaded.file };
+  return { ...(await diffPolicies(loaded, candidate, most)).diff, file: candidate.loaded.file };
 }
 
 t.test('a role that gains actions: who, where, and by which rules', async (t) => {

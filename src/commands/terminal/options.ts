@@ -1,4 +1,4 @@
-import { type Command, InvalidArgumentError, Option } from 'commander';
+import { InvalidArgumentError, Option } from 'commander';
 
 export interface ReportOptions {
   readonly config: string;
@@ -44,11 +44,19 @@ export function filled(text: string): string {
   return text;
 }
 
-export function urlFault(text: string, expected: string): InvalidArgumentError {
-  const isPort = /^:?\d{1,5}$/.test(text);
-  const host = isPort ? `127.0.0.1:${text.replace(':', '')}` : text;
-  const isHost = /^[\w.-]+(?::\d+)?$/.test(host);
-  return new InvalidArgumentError(isHost ? `Did you mean http://${host}?` : expected);
+/** Parses an http or https URL without user, query and fragment. */
+export function httpUrl(text: string): URL {
+  if (/^https?:\/\/[^?#@\s]+$/i.test(text) && URL.canParse(text)) return new URL(text);
+  const isHost = /^[\w.-]+(?::\d+)?$/.test(text);
+  throw new InvalidArgumentError(
+    isHost ? `Did you mean http://${text}?` : 'Expected a URL like http://127.0.0.1:3000.',
+  );
+}
+
+export function originUrl(text: string): URL {
+  const url = httpUrl(text);
+  if (url.pathname === '/') return url;
+  throw new InvalidArgumentError('Expected a URL without a path, like http://127.0.0.1:3000.');
 }
 
 export function collect(value: string, values: readonly string[] = []): string[] {
@@ -60,26 +68,11 @@ export const SCHEMA_KINDS = ['config', 'directory', 'expect', 'shadow'] as const
 
 export type SchemaKind = (typeof SCHEMA_KINDS)[number];
 
-/** Keys of the configuration that people try as options of `serve`. */
-const KEYS: Readonly<Record<string, string>> = {
-  '--data': 'store.path',
-  '--host': 'listen.host',
-  '--port': 'listen.port',
-  '--upstream': 'upstream',
-  '--workers': 'workers',
-};
-
-export function hintFor(error: string, command: Command): string {
-  if (error.startsWith("error: unknown command 'version'")) return '(write latchkey --version)';
-  const [, flag = ''] = /^error: unknown option '(-[^']*)'/.exec(error) ?? [];
-  const key = KEYS[flag];
-  if (command.name() === 'serve' && key !== undefined) return `(set ${key} in the configuration)`;
-  const takes = (option: string) => command.options.some(({ long }) => long === option);
-  const takesConfig = takes('--config');
-  if (takesConfig && flag === '-c') return '(Did you mean --config?)';
-  if (takesConfig && error.startsWith('error: too many arguments'))
-    return takes('--user')
-      ? '(name the user with --user LOGIN, and the configuration with --config FILE)'
-      : '(name the configuration with --config FILE)';
-  return '';
+/** Calls a function of a module that is loaded only then; its result, if any, is the exit code. */
+export function calls<M>(load: () => Promise<M>, name: keyof M) {
+  return async (...args: unknown[]): Promise<void> => {
+    const work = (await load())[name] as (...args: unknown[]) => Promise<number | undefined>;
+    const code = await work(...args);
+    if (code !== undefined) process.exitCode = code;
+  };
 }

@@ -2,41 +2,27 @@ import { writeSync } from 'node:fs';
 import { describeSystemError } from '../../util/system-error.js';
 import { printable, printableLines } from '../../util/text.js';
 
-export class CommandFailed extends Error {
-  readonly code: string = 'COMMAND_FAILED';
-}
+export class CommandFailed extends Error {}
 
 /** Thrown when a command is called with wrong arguments (exit code 2). */
-export class WrongUsage extends CommandFailed {
-  override readonly code = 'WRONG_USAGE';
-}
+export class WrongUsage extends CommandFailed {}
 
-export class OutputFailed extends CommandFailed {
-  override readonly code = 'OUTPUT_FAILED';
-  /** Whether its reader only wanted a part, like `head`, so that nothing needs to be reported. */
-  readonly isQuiet: boolean;
-
-  constructor(message: string, { isQuiet, cause }: { isQuiet: boolean; cause: unknown }) {
-    super(message, { cause });
-    this.isQuiet = isQuiet;
-  }
-}
+/** Its reader only wanted a part, like `head`, so nothing needs to be reported. */
+export class OutputClosed extends CommandFailed {}
 
 const STDOUT = 1;
 const BUSY_MS = 10;
 
 /** @param done what the command has done, if only this text could tell it; added to the error */
 export function print(text: string, done?: string): void {
-  clearProgress();
   const bytes = Buffer.from(text);
   try {
     for (let written = 0; written < bytes.length;) written += writeSome(bytes.subarray(written));
   } catch (cause) {
     const reason = `standard output cannot be written: ${describeSystemError(cause)}`;
-    throw new OutputFailed(done === undefined ? reason : `${reason}; ${done}`, {
-      cause,
-      isQuiet: done === undefined && (cause as NodeJS.ErrnoException).code === 'EPIPE',
-    });
+    if (done !== undefined) throw new CommandFailed(`${reason}; ${done}`, { cause });
+    const isClosed = (cause as NodeJS.ErrnoException).code === 'EPIPE';
+    throw isClosed ? new OutputClosed(reason) : new CommandFailed(reason, { cause });
   }
 }
 
@@ -55,15 +41,52 @@ export function report(options: { readonly json?: true }, value: unknown, text: 
   print(options.json ? asJson(value) : `${printableLines(text)}\n`, done);
 }
 
-export async function reportTable(
+export async function reportList(
   options: { readonly json?: true },
   value: unknown,
-  heading: readonly string[],
-  rows: readonly (readonly string[])[],
+  rows: readonly object[],
+  columns: readonly string[],
   none: string,
 ): Promise<void> {
-  report(options, value, rows.length === 0 ? none : (await renderTable(heading, rows)).trimEnd());
+  report(options, value, rows.length === 0 ? none : (await renderList(rows, columns)).trimEnd());
 }
+
+/** @param columns the fields to show, which also name the columns */
+export async function renderList(rows: readonly object[], columns: readonly string[]): Promise<string> {
+  const headings = columns.map((name) =>
+    name
+      .replace(/_(?:at|id)$/, '')
+      .replaceAll('_', ' ')
+      .toUpperCase(),
+  );
+  const cells = rows.map((row) =>
+    columns.map((name) => cellOf((row as Readonly<Record<string, Cell>>)[name])),
+  );
+  return renderTable(headings, cells);
+}
+
+type Cell = string | number | boolean | readonly string[] | null | undefined;
+
+/** Shows a value of JSON: a time as its distance from now, and what is not set as an empty text. */
+function cellOf(value: Cell): string {
+  if (value === true) return 'yes';
+  if (value === false || value === null || value === undefined) return '';
+  return isTime(value) ? relativeTime(Date.parse(value), Date.now()) : String(value);
+}
+
+function isTime(value: Cell): value is string {
+  return typeof value === 'string' && /^\d{4}-\d\d-\d\dT[\d:.]+(?:Z|\+00:00)$/.test(value);
+}
+
+/** Prints each field that is set on a line of its own. */
+export function reportRecord(options: { readonly json?: true }, value: object): void {
+  const shown = Object.entries(value as Readonly<Record<string, Cell>>)
+    .map(([name, field]) => [name.replaceAll('_', ' '), field === false ? 'no' : cellOf(field), isTime(field) ? `  ${field}` : ''] as const)
+    .filter(([, text]) => text !== '');
+  const width = Math.max(...shown.map(([name]) => name.length));
+  const lines = shown.map(([name, text, time]) => `${name.padEnd(width)}  ${printable(text)}${time}`);
+  report(options, value, lines.join('\n'));
+} // prettier-ignore
 
 /** Formats a value as indented JSON. Misleading characters of clients are escaped. */
 export function asJson(value: unknown): string {
@@ -88,13 +111,6 @@ export async function renderTable(
   return `${lines.join('\n')}\n`;
 }
 
-export function renderRecord(record: Readonly<Record<string, string>>): string {
-  const width = Math.max(...Object.keys(record).map((name) => name.length));
-  return Object.entries(record)
-    .map(([name, value]) => `${name.padEnd(width)}  ${printable(value)}\n`)
-    .join('');
-}
-
 const STEPS: readonly [Intl.RelativeTimeFormatUnit, number][] = [
   ['year', 31_557_600_000],
   ['month', 2_629_800_000],
@@ -103,26 +119,11 @@ const STEPS: readonly [Intl.RelativeTimeFormatUnit, number][] = [
   ['minute', 60_000],
 ];
 
-export function relativeTime(at: number | null, now: number, none = 'never'): string {
-  if (at === null) return none;
+export function relativeTime(at: number, now: number): string {
   const step = STEPS.find(([, size]) => Math.abs(at - now) >= size);
   if (step === undefined) return at <= now ? 'just now' : 'in a moment';
   const relative = new Intl.RelativeTimeFormat('en', { numeric: 'always' });
   return relative.format(Math.trunc((at - now) / step[1]), step[0]);
-}
-
-let isShown = false;
-
-/** Shows the current step of a long command on a terminal; silent in a pipe or a log. */
-export function showProgress(text: string): void {
-  if (!process.stderr.isTTY) return;
-  process.stderr.write(`\r\u001b[K${text}`);
-  isShown = true;
-}
-
-export function clearProgress(): void {
-  if (isShown) process.stderr.write('\r\u001b[K');
-  isShown = false;
 }
 
 export function shellWord(value: string): string {

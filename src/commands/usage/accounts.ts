@@ -1,9 +1,7 @@
 import { Argument, Command, Option } from 'commander';
-import { REMOVABLE, type RemovableKind } from '../../store/records.js';
-import type { RestoreOptions } from '../restore.js';
-import type { SessionOptions } from '../session.js';
-import type { ApplyOptions } from '../store.js';
+import { REMOVABLE } from '../../store/records.js';
 import {
+  calls,
   collect,
   configOption,
   idOption,
@@ -11,11 +9,7 @@ import {
   listOf,
   loginOption,
   passwordFileOption,
-  type ReportOptions,
-  type UserOptions,
 } from '../terminal/options.js';
-import type { CreateOptions, GenerateOptions, RotateOptions } from '../token.js';
-import type { WebhookOptions } from '../webhook.js';
 
 // The implementation of a command is loaded when it is called.
 const sessionWork = async () => import('../session.js');
@@ -26,120 +20,85 @@ const userWork = async () => import('../user.js');
 
 export function applyCommand(): Command {
   return new Command('apply')
-    .description(
-      'apply a directory file to the store: customers, users, services, legacy keys and declared tokens',
-    )
+    .description('apply a directory file to the store: customers, users, services, legacy keys and declared tokens')
     .addOption(configOption())
     .option('-f, --file <file>', 'the directory file (default: directory.file of the configuration)')
     .option('--dry-run', 'show what would change, without changing it')
-    .addHelpText(
-      'after',
-      `
+    .addHelpText('after', `
 A file with an error changes nothing. Up to 500 users or tokens change at once, or not at all; more
 change in steps, so run the command again if it is interrupted. What the file does not declare is
 removed from the store. A user who still has active tokens is locked, and deleted when the last of
 them ends. A declared token that is removed from the file is revoked, and a revoked one never comes
 back. A running server sees the changes at its next request. Applying the same file again changes
-nothing.`,
-    )
-    .action(async (options: ApplyOptions) => (await import('../store.js')).apply(options));
-}
+nothing.`)
+    .action(calls(storeWork, 'apply'));
+} // prettier-ignore
 
 export function hashPasswordCommand(): Command {
   return new Command('hash-password')
     .description('ask for a password and print the password_hash for a directory file')
     .addOption(passwordFileOption())
-    .action(async (options: { passwordFile?: string }) => (await import('../init.js')).hashPassword(options));
+    .action(calls(async () => import('../init.js'), 'hashPassword'));
 }
 
 export function userCommand(): Command {
   const user = new Command('user').description('list, show and change users; also while a server is running');
-  const add = adderTo(user);
-  const addWithUser = (name: string, description: string) =>
-    add(name, description).argument('<login>', 'the login name or the id').addOption(loginOption()).addOption(idOption());
+  const add = adderTo(user, userWork);
+  const addWithUser = (name: string, work: keyof typeof import('../user.js'), description: string) =>
+    add(name, work, description).argument('<login>', 'the login name or the id').addOption(loginOption()).addOption(idOption());
 
-  add('list', 'list the users')
-    .option('--customer <id>', 'only users of this customer')
-    .action(async (options: ReportOptions & { customer?: string }) => (await userWork()).list(options));
-  addWithUser('show', 'show a user with the active tokens and sessions')
-    .action(async (name: string, options: UserOptions) => (await userWork()).show(name, options));
-  addWithUser('set-password', "set a user's password and end the user's sessions")
-    .addOption(passwordFileOption())
-    .action(async (name: string, options: UserOptions & { passwordFile?: string }) => (await userWork()).setPassword(name, options));
-  addWithUser('enable-otp', 'turn on two-factor authentication and show its secret once; replaces an earlier secret')
-    .action(async (name: string, options: UserOptions) => (await userWork()).enableOtp(name, options));
-  addWithUser('lock', 'refuse logins, tokens and sessions of a user until unlock, even if the directory file differs')
-    .action(async (name: string, options: UserOptions) => (await userWork()).lock(name, options));
-  addWithUser('unlock', 'undo lock, and reset the failed logins and one-time passwords of a user')
-    .action(async (name: string, options: UserOptions) => (await userWork()).unlock(name, options));
-  addWithUser('delete', 'delete a user who has no active tokens')
-    .action(async (name: string, options: UserOptions) => (await userWork()).remove(name, options));
+  add('list', 'list', 'list the users').option('--customer <id>', 'only users of this customer');
+  addWithUser('show', 'show', 'show a user with the active tokens and sessions');
+  addWithUser('set-password', 'setPassword', "set a user's password and end the user's sessions").addOption(passwordFileOption());
+  addWithUser('enable-otp', 'enableOtp', 'turn on two-factor authentication and show its secret once; replaces an earlier secret');
+  addWithUser('lock', 'lock', 'refuse logins, tokens and sessions of a user until unlock, even if the directory file differs');
+  addWithUser('unlock', 'unlock', 'undo lock, and reset the failed logins and one-time passwords of a user');
+  addWithUser('delete', 'remove', 'delete a user who has no active tokens');
   return user;
 } // prettier-ignore
 
 export function tokenCommand(): Command {
   const token = new Command('token').description('list, show, create, rotate, suspend and revoke API tokens; also while a server is running');
-  const add = adderTo(token);
+  const add = adderTo(token, tokenWork);
 
-  withUser(add('list', 'list tokens, oldest first'), 'only those of this user')
-    .option('--customer <id>', 'only tokens of this customer')
-    .action(async (options: UserOptions & { user?: string; customer?: string }) => (await tokenWork()).list(options));
-  add('show', 'show a token')
-    .argument('<id>', 'the id of the token')
-    .action(async (id: string, options: ReportOptions) => (await tokenWork()).show(id, options));
-  const create = add('create', 'create a token for a user and print its secret, which is shown only once')
+  withUser(add('list', 'list', 'list tokens, oldest first'), 'only those of this user')
+    .option('--customer <id>', 'only tokens of this customer');
+  add('show <id>', 'show', 'show a token');
+  withTokenOptions(add('create', 'create', 'create a token for a user and print its secret, which is shown only once'))
     .requiredOption('--user <login>', 'the owner')
     .addOption(loginOption())
     .addOption(idOption())
     .addOption(new Option('--expires-in <duration>', 'its lifetime, like 12h or 90d').conflicts('expiresAt'));
-  withTokenOptions(create)
-    .action(async (options: CreateOptions) => (await tokenWork()).create(options));
-  const generate = token
-    .command('generate')
+  withTokenOptions(token.command('generate'))
     .description('offline: print a secret, which is shown only once, and the entry of directory.yaml that declares its token')
-    .requiredOption('--user <id>', 'the id of the owner, who is declared in the same file');
-  withTokenOptions(generate)
+    .requiredOption('--user <id>', 'the id of the owner, who is declared in the same file')
     .addOption(jsonOption())
-    .action(async (options: GenerateOptions) => (await import('../token.js')).generate(options));
-  add('rotate', 'replace a token with a new one and print its secret, which is shown only once; both work during the overlap')
-    .argument('<id>', 'the id of the token')
-    .option('--overlap <duration>', 'how long the old token still works, like 24h (default: tokens.rotation.overlap)')
-    .action(async (id: string, options: RotateOptions) => (await import('../token.js')).rotate(id, options));
-  add('suspend', 'refuse a token like an unknown one until resume; the next request with it is refused')
-    .argument('<id>', 'the id of the token')
-    .action(async (id: string, options: ReportOptions) => (await tokenWork()).setSuspended(id, true, options));
-  add('resume', 'undo suspend')
-    .argument('<id>', 'the id of the token')
-    .action(async (id: string, options: ReportOptions) => (await tokenWork()).setSuspended(id, false, options));
-  withUser(add('revoke', 'revoke tokens, all or none; the next request with one is refused'), 'every token of this user')
-    .argument('[ids...]', 'ids of tokens')
-    .action(async (ids: string[], options: UserOptions & { user?: string }) => (await tokenWork()).revoke(ids, options));
+    .action(calls(tokenWork, 'generate'));
+  add('rotate <id>', 'rotate', 'replace a token with a new one and print its secret, which is shown only once; both work during the overlap')
+    .option('--overlap <duration>', 'how long the old token still works, like 24h (default: tokens.rotation.overlap)');
+  add('suspend <id>', 'suspend', 'refuse a token like an unknown one until resume; the next request with it is refused');
+  add('resume <id>', 'resume', 'undo suspend');
+  withUser(add('revoke [ids...]', 'revoke', 'revoke tokens, all or none; the next request with one is refused'), 'every token of this user');
   return token;
 } // prettier-ignore
 
 export function sessionCommand(): Command {
   const session = new Command('session').description('list and end login sessions; also while a server is running');
-  const add = adderTo(session);
-  withUser(add('list', 'list active sessions, most recently used first'), 'only those of this user')
-    .action(async (options: SessionOptions) => (await sessionWork()).list(options));
-  withUser(add('revoke', 'end sessions; the next request with one is refused'), 'every session of this user')
-    .argument('[ids...]', 'ids of sessions')
-    .action(async (ids: string[], options: SessionOptions) => (await sessionWork()).revoke(ids, options));
+  const add = adderTo(session, sessionWork);
+  withUser(add('list', 'list', 'list active sessions, most recently used first'), 'only those of this user');
+  withUser(add('revoke [ids...]', 'revoke', 'end sessions; the next request with one is refused'), 'every session of this user');
   return session;
 } // prettier-ignore
 
 export function webhookCommand(): Command {
   const webhook = new Command('webhook').description('list queued webhooks and dead letters, send them again, test endpoints');
-  const add = adderTo(webhook);
-  add('list', 'list endpoints with their queued webhooks and dead letters')
-    .action(async (options: ReportOptions) => (await webhookWork()).list(options));
-  add('resend', 'queue dead letters again; enables endpoints that responded with 410')
+  const add = adderTo(webhook, webhookWork);
+  add('list', 'list', 'list endpoints with their queued webhooks and dead letters');
+  add('resend', 'resend', 'queue dead letters again; enables endpoints that responded with 410')
     .argument('[ids...]', 'ids of dead letters (default: all)')
-    .option('--endpoint <id>', 'only those of this endpoint, as list shows it')
-    .action(async (ids: string[], options: WebhookOptions) => (await webhookWork()).resend(ids, options));
-  add('test', 'send a signed event of type webhook.test to each endpoint, and print its response')
-    .option('--endpoint <id>', 'only to this endpoint, as list shows it')
-    .action(async (options: WebhookOptions) => (await webhookWork()).test(options));
+    .option('--endpoint <id>', 'only those of this endpoint, as list shows it');
+  add('test', 'test', 'send a signed event of type webhook.test to each endpoint, and print its response')
+    .option('--endpoint <id>', 'only to this endpoint, as list shows it');
   return webhook;
 } // prettier-ignore
 
@@ -150,83 +109,46 @@ export function storeCommand(): Command {
     .description('copy everything from the store of one configuration to that of another, then compare')
     .requiredOption('--from <file>', 'the configuration of the store to read')
     .requiredOption('--to <file>', 'the configuration of the store to write')
-    .addHelpText(
-      'after',
-      `
+    .addHelpText('after', `
 Both stores can be read during the copy. If the first one changes in the meantime, the
 comparison finds the difference, and the command says so: run it again. Stop all writers before
-the final run. Counts of failed logins are not copied.`,
-    )
-    .action(async (options: { from: string; to: string }) => (await storeWork()).copy(options));
-  store
-    .command('backup')
-    .description('write all records of the store to a file')
-    .argument('<file>', 'the file; it is created with mode 0600')
-    .addOption(configOption())
-    .addHelpText(
-      'after',
-      `
-The file holds digests, password hashes and encrypted one-time-password secrets, but no secret in
+the final run. Counts of failed logins are not copied.`)
+    .action(calls(storeWork, 'copy'));
+  const add = (usage: string, work: ReturnType<typeof calls>, description: string, help: string) =>
+    store
+      .command(usage)
+      .description(description)
+      .addOption(configOption())
+      .addHelpText('after', `\n${help}`)
+      .action(work);
+  add('backup <file>', calls(storeWork, 'backup'), 'write all records of the store to a file, which is created with mode 0600', `The file holds digests, password hashes and encrypted one-time-password secrets, but no secret in
 plain text. Keep it safe nevertheless. The key that decrypts these secrets (sealing.key in
-store.path, or store.sealing_key) is not part of it.`,
-    )
-    .action(async (file: string, options: { config: string }) => (await storeWork()).backup(file, options));
-  store
-    .command('restore')
-    .description('write all records of a backup into an empty store')
-    .argument('<file>', 'the file that backup wrote')
-    .addOption(configOption())
-    .option(
-      '--audit <file>',
-      'an audit log (- for standard input): tokens that it lists as revoked stay revoked; can be repeated',
-      collect,
-    )
-    .option('--yes', 'do not ask for confirmation')
-    .addHelpText(
-      'after',
-      `
-The store is as it was when the backup was made, so tokens that were revoked since then work
+store.path, or store.sealing_key) is not part of it.`);
+  add('restore <file>', calls(async () => import('../restore.js'), 'restore'), 'write all records of a backup into an empty store', `The store is as it was when the backup was made, so tokens that were revoked since then work
 again. The command leaves out what the audit log of the configuration and each --audit file list
 as revoked or ended, and legacy keys that the store lists as revoked. On a terminal, it says what
 comes back, and asks first. Old passwords come back too, and users who were locked are unlocked:
-do not start servers until you have repeated the changes that the audit log lists.`,
-    )
-    .action(async (file: string, options: RestoreOptions) =>
-      (await import('../restore.js')).restore(file, options),
-    );
-  store
-    .command('remove')
-    .description('remove one record that cannot be read')
+do not start servers until you have repeated the changes that the audit log lists.`)
+    .option('--audit <file>', 'an audit log (- for standard input): tokens that it lists as revoked stay revoked; can be repeated', collect)
+    .option('--yes', 'do not ask for confirmation');
+  add('remove', calls(storeWork, 'removeRecord'), 'remove one record that cannot be read', `A record that can be read stays. The id and the digest of a removed token stay blocked. The tokens
+of a removed user are refused until that user exists again.`)
     .addArgument(new Argument('<kind>', 'the kind of the record').choices(REMOVABLE))
-    .argument('<id>', 'its id, as the error names it')
-    .addOption(configOption())
-    .addHelpText(
-      'after',
-      `
-A record that can be read stays. The id and the digest of a removed token stay blocked. The tokens
-of a removed user are refused until that user exists again.`,
-    )
-    .action(async (kind: RemovableKind, id: string, options: { config: string }) =>
-      (await storeWork()).removeRecord(kind, id, options),
-    );
-  store
-    .command('forget-signing-keys')
-    .description('remove the keys that sign assertions; servers create new ones')
-    .addOption(configOption())
-    .addHelpText(
-      'after',
-      `
-For keys that may be compromised, or that cannot be decrypted. Servers notice within minutes. Until
+    .argument('<id>', 'its id, as the error names it');
+  add('forget-signing-keys', calls(storeWork, 'forgetSigningKeys'), 'remove the keys that sign assertions; servers create new ones', `For keys that may be compromised, or that cannot be decrypted. Servers notice within minutes. Until
 verifiers have fetched the new keys, upstreams refuse assertions that are signed with them.
-Regular rotation does not need this.`,
-    )
-    .action(async (options: { config: string }) => (await storeWork()).forgetSigningKeys(options));
+Regular rotation does not need this.`);
   return store;
-}
+} // prettier-ignore
 
-function adderTo(parent: Command) {
-  return (name: string, description: string) =>
-    parent.command(name).description(description).addOption(configOption()).addOption(jsonOption());
+function adderTo<M>(parent: Command, load: () => Promise<M>) {
+  return (usage: string, work: keyof M, description: string) =>
+    parent
+      .command(usage)
+      .description(description)
+      .addOption(configOption())
+      .addOption(jsonOption())
+      .action(calls(load, work));
 }
 
 function withUser(command: Command, description: string): Command {

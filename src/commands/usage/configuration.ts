@@ -1,11 +1,6 @@
-import { Argument, Command, InvalidArgumentError, Option } from 'commander';
-import type { CheckOptions } from '../check.js';
-import type { ExplainOptions } from '../explain.js';
-import type { InitOptions } from '../init.js';
-import type { MintOptions } from '../mint.js';
-import type { PolicyDiffOptions } from '../policy-diff.js';
-import type { PolicyShadowOptions } from '../servers.js';
+import { Argument, Command, InvalidArgumentError } from 'commander';
 import {
+  calls,
   collect,
   configOption,
   filled,
@@ -13,10 +8,9 @@ import {
   jsonOption,
   listOf,
   loginOption,
+  originUrl,
   passwordFileOption,
   SCHEMA_KINDS,
-  type SchemaKind,
-  urlFault,
 } from '../terminal/options.js';
 import { METHODS } from '../../domain/methods.js';
 
@@ -26,16 +20,11 @@ export function initCommand(): Command {
     .argument('[dir]', 'the folder for latchkey.yaml and directory.yaml', '.')
     .option('--upstream <url>', 'the address of your API (default: http://127.0.0.1:3000)')
     .addOption(passwordFileOption())
-    .addHelpText(
-      'after',
-      `
+    .addHelpText('after', `
 It asks for the password of the superuser "admin", and prints what to run next. It never
-overwrites a file.`,
-    )
-    .action(async (folder: string, options: InitOptions) =>
-      (await import('../init.js')).init(folder, options),
-    );
-}
+overwrites a file.`)
+    .action(calls(async () => import('../init.js'), 'init'));
+} // prettier-ignore
 
 export function checkCommand(): Command {
   return new Command('check')
@@ -43,9 +32,7 @@ export function checkCommand(): Command {
     .addOption(configOption())
     .option('--expect <file>', 'also test a table of requests, and print those whose decision is not the expected one')
     .option('--online', 'also check that the store, upstreams, JWT issuers, identity providers and webhooks respond')
-    .addHelpText(
-      'after',
-      `
+    .addHelpText('after', `
 The directory file of the configuration is checked too. Nothing is opened or changed without
 --online.
 
@@ -55,13 +42,9 @@ A table for --expect (latchkey schema expect prints its JSON Schema):
     - { method: POST, path: /service/S1/purge_all, as: { role: engineer, scope: purge_select }, expect: scope }
     - { method: POST, path: /billing/plan, as: { role: engineer }, expect: 403 }
 "as" is a session with that role, or a token if it has a scope or services. "expect" is allow, a
-status or a reason.`,
-    )
-    .action(async (options: CheckOptions) => {
-      const { check } = await import('../check.js');
-      process.exitCode = await check(options);
-    }); // prettier-ignore
-}
+status or a reason.`)
+    .action(calls(async () => import('../check.js'), 'check'));
+} // prettier-ignore
 
 export function explainCommand(): Command {
   return new Command('explain')
@@ -72,45 +55,20 @@ export function explainCommand(): Command {
     .option('--host <host>', 'the host that the request names (default: localhost)', filled)
     .option('--header <line>', 'a header, like "Origin: https://a"; can be repeated', collect)
     .option('--address <ip>', 'the address that the connection comes from (default: 127.0.0.1)')
-    .addOption(
-      new Option('--key-file <file>', 'with the API token or legacy key in this file; - is standard input')
-        .conflicts(['key', 'jwt', 'user', 'anonymous']),
-    )
-    .addOption(
-      new Option('--key <secret>', 'with this API token or legacy key, which other users can see in process lists; - is standard input')
-        .conflicts(['jwt', 'user', 'anonymous']),
-    )
-    .addOption(
-      new Option('--jwt <file>', 'with the JWT in this file, whose signature is not checked; - is standard input')
-        .conflicts(['user', 'anonymous']),
-    )
-    .addOption(
-      new Option('--user <login>', 'as this user, with a session; with --scope or --services, with a token')
-        .conflicts(['anonymous']),
-    )
+    .option('--key-file <file>', 'with the API token or legacy key in this file; - is standard input')
+    .option('--key <secret>', 'with this API token or legacy key, which other users can see in process lists; - is standard input')
+    .option('--jwt <file>', 'with the JWT in this file, whose signature is not checked; - is standard input')
+    .option('--token-id <id>', 'with the API token of this id')
+    .option('--user <login>', 'as this user, with a session; with --scope or --services, with a token')
     .addOption(loginOption())
     .addOption(idOption())
     .option('--scope <scopes>', 'scopes of the token, separated by spaces (default with --services: global)', filled)
     .option('--services <ids>', 'services of the token, separated by commas', listOf)
     .option('--anonymous', 'without a credential')
-    .addOption(
-      new Option('--token-id <id>', 'with the API token of this id; also shows its state and limits')
-        .conflicts(['key', 'keyFile', 'jwt', 'user', 'anonymous']),
-    )
     .addOption(jsonOption())
-    .addHelpText(
-      'after',
-      `
-Examples:
-  latchkey explain --config latchkey.yaml --method GET --path /service/S1 --anonymous
-  latchkey explain --config latchkey.yaml --method POST --path /service/S1/purge_all --user ada@example.com --scope purge_all --services S1
-  latchkey explain --config latchkey.yaml --method GET --path /service/S1 --key-file token.txt
-  latchkey explain --config latchkey.yaml --method DELETE --path /service/S1 --token-id 4fQJ1xk2mZs8vN0aYb7LcD
-
-Nothing is forwarded or recorded. The exit code is 0 for either decision.`,
-    )
-    .action(async (options: ExplainOptions) => (await import('../explain.js')).runExplain(options)); // prettier-ignore
-}
+    .addHelpText('after', '\nNothing is forwarded or recorded. The exit code is 0 for either decision.')
+    .action(calls(async () => import('../explain.js'), 'runExplain'));
+} // prettier-ignore
 
 /** Methods are case-sensitive, so one in lower case would be explained as an unknown one. */
 function method(text: string): string {
@@ -131,7 +89,7 @@ export function schemaCommand(): Command {
         .choices(SCHEMA_KINDS)
         .default('config'),
     )
-    .action(async (kind: SchemaKind) => (await import('../check.js')).printSchema(kind));
+    .action(calls(async () => import('../check.js'), 'printSchema'));
 }
 
 export function policyCommand(): Command {
@@ -149,46 +107,28 @@ function diffCommand(): Command {
     .option('--requests <file>', 'also evaluate the requests of this log, and list whose results change; - is standard input')
     .option('--allow <key>', 'a key that may differ although it is not compared, with all keys below it; can be repeated', collect)
     .addOption(jsonOption())
-    .addHelpText(
-      'after',
-      `
-Examples:
-  latchkey policy diff --config latchkey.yaml --against next.yaml
-  latchkey policy diff --config latchkey.yaml --against next.yaml --requests access.log --json
-
+    .addHelpText('after', `
 A sample of every route, method, role, scope and service limit is decided by the code that serves
 requests. Nothing is changed.
 --requests looks up the users and tokens of a log in the store of --config.
 A difference outside the policy, like the upstream of a route, is not compared but listed.
 The exit code is 0 if nothing becomes allowed that was not allowed before. It is 1 if something
-does, if a key differs that is not compared, or if the comparison is not complete.`,
-    )
-    .action(async (options: PolicyDiffOptions) => {
-      const { policyDiff } = await import('../policy-diff.js');
-      process.exitCode = await policyDiff(options);
-    });
+does, if a key differs that is not compared, or if the comparison is not complete.`)
+    .action(calls(async () => import('../policy-diff.js'), 'policyDiff'));
 } // prettier-ignore
 
 function shadowCommand(): Command {
   return new Command('shadow')
     .description('list the requests that the shadow policy of a running server would decide differently')
     .addOption(configOption())
-    .option('--admin <url>', 'the admin port (default: the one of the configuration)', origin)
+    .option('--admin <url>', 'the admin port (default: the one of the configuration)', originUrl)
     .addOption(jsonOption())
-    .addHelpText(
-      'after',
-      `
+    .addHelpText('after', `
 The shadow policy is the file of policy_shadow in the configuration. Each request is also checked
 against it, but it never decides. Counts start over when the policy or the shadow policy changes. A
-count with "<=" is an upper bound; --json shows by how much it may be too high.`,
-    )
-    .action(async (options: PolicyShadowOptions) => (await import('../servers.js')).policyShadow(options));
-}
-
-function origin(text: string): string {
-  if (/^https?:\/\/[^/?#@\s]+\/?$/i.test(text) && URL.canParse(text)) return new URL(text).origin;
-  throw urlFault(text, 'Expected a URL without a path, like http://127.0.0.1:9901.');
-}
+count with "<=" is an upper bound; --json shows by how much it may be too high.`)
+    .action(calls(async () => import('../servers.js'), 'policyShadow'));
+} // prettier-ignore
 
 export function mintCommand(): Command {
   return new Command('mint')
@@ -211,17 +151,8 @@ export function mintCommand(): Command {
     .option('--headers', 'print all headers with the assertion, one per line')
     .option('--jwks', 'print the key set that verifies what --key signs')
     .addOption(jsonOption())
-    .addHelpText(
-      'after',
-      `
-Examples:
-  openssl genpkey -algorithm ed25519 -out dev.pem
-  latchkey mint --jwks --key dev.pem > dev-keys.json
-  latchkey mint --as ada@example.com --scope global:read --services S1 --key dev.pem
-  curl -H "X-Auth-Assertion: $(latchkey mint --as ada@example.com --key dev.pem)" http://127.0.0.1:3000/
-
+    .addHelpText('after', `
 An assertion is marked "dev": true. Verifiers refuse it unless you configure them to accept it
-(allowDev of latchkey/verify).`,
-    )
-    .action(async (options: MintOptions) => (await import('../mint.js')).mint(options));
+(allowDev of latchkey/verify).`)
+    .action(calls(async () => import('../mint.js'), 'mint'));
 } // prettier-ignore

@@ -1,7 +1,5 @@
 import { Command, InvalidArgumentError, Option } from 'commander';
-import type { DemoOptions } from '../demo.js';
-import type { DoctorCommandOptions } from '../doctor.js';
-import { collect, configOption, jsonOption, type ReportOptions, urlFault } from '../terminal/options.js';
+import { calls, collect, configOption, httpUrl, jsonOption, originUrl } from '../terminal/options.js';
 
 const MAX_PORT = 65_535;
 
@@ -9,26 +7,17 @@ export function serveCommand(): Command {
   return new Command('serve')
     .description('start the server; SIGTERM stops it, SIGHUP reloads')
     .addOption(configOption())
-    .action(async (options: { config: string }) => (await import('../serve.js')).serve(options));
+    .action(calls(async () => import('../serve.js'), 'serve'));
 }
 
 export function demoCommand(): Command {
   return new Command('demo')
     .description('start a server with sample users, and print curl commands to try')
-    .option(
-      '--upstream <url>',
-      'the API to protect (default: a built-in one that shows what it receives)',
-      url,
-    )
+    .option('--upstream <url>', 'the API to protect (default: a built-in one that shows what it receives)', originUrl)
     .option('--port <number>', 'the port to listen on', port, '8080')
     .option('--data <dir>', 'the folder for users, passwords and tokens, readable only by you', 'data/demo')
-    .action(async (options: DemoOptions) => (await import('../demo.js')).demo(options));
-}
-
-function url(text: string): string {
-  if (/^https?:\/\/[^/?#@]+$/.test(text) && URL.canParse(text)) return text;
-  throw urlFault(text, 'Expected a URL like http://127.0.0.1:3000.');
-}
+    .action(calls(async () => import('../demo.js'), 'demo'));
+} // prettier-ignore
 
 function port(text: string): string {
   if (/^\d{1,5}$/.test(text) && Number(text) <= MAX_PORT) return text;
@@ -39,7 +28,7 @@ export function healthcheckCommand(): Command {
   return new Command('healthcheck')
     .description('exit with 0 if the server of this configuration is ready')
     .addOption(configOption())
-    .action(async (options: { config: string }) => (await import('../servers.js')).healthcheck(options));
+    .action(calls(async () => import('../servers.js'), 'healthcheck'));
 }
 
 export function fleetCommand(): Command {
@@ -50,13 +39,13 @@ export function fleetCommand(): Command {
     .addHelpText(
       'after',
       `
-HEARTBEAT is how long ago a sidecar wrote its last heartbeat; after 12 seconds without one it is
-not listed. LAG is how far it may be behind a networked store: the time between its last
+HEARTBEAT AGE is how long ago a sidecar wrote its last heartbeat; after 12 seconds without one it
+is not listed. LAG is how far it may be behind a networked store: the time between its last
 confirmation that it receives changes and that heartbeat. A sidecar with several workers is
 listed once, with the largest of their times. The command warns when the sidecars run different
 configurations.`,
     )
-    .action(async (options: ReportOptions) => (await import('../servers.js')).listFleet(options));
+    .action(calls(async () => import('../servers.js'), 'listFleet'));
 }
 
 const MAX_PATHS = 8;
@@ -64,11 +53,11 @@ const MAX_PATHS = 8;
 export function doctorCommand(): Command {
   return new Command('doctor')
     .description('examine a deployment from outside, and show how to fix what is wrong')
-    .requiredOption('--url <url>', 'the deployment as clients reach it, like https://api.example', origin)
-    .option('--upstream <url>', 'the API itself, including its base path; it should not be reachable from here', base)
-    .option('--admin <url>', 'the admin port; it should not be reachable from here (default: port 9901 of the host)', origin)
-    .option('--decision <url>', 'the decision port; it should not be reachable from here (default: ports 9902 and 9903 of the host)', origin)
-    .option('--plain <url>', 'where plain HTTP is served in addition to TLS (default: port 80 of the host)', origin)
+    .requiredOption('--url <url>', 'the deployment as clients reach it, like https://api.example', originUrl)
+    .option('--upstream <url>', 'the API itself, including its base path; it should not be reachable from here', httpUrl)
+    .option('--admin <url>', 'the admin port; it should not be reachable from here (default: port 9901 of the host)', originUrl)
+    .option('--decision <url>', 'the decision port; it should not be reachable from here (default: ports 9902 and 9903 of the host)', originUrl)
+    .option('--plain <url>', 'where plain HTTP is served in addition to TLS (default: port 80 of the host)', originUrl)
     .option('--path <path>', 'a path that needs a credential; can be repeated', paths)
     .option('--public <path>', 'a path that needs no credential; can be repeated', paths)
     .option('--identity-header <name>', 'a header that you renamed in identity.headers; can be repeated', names)
@@ -77,33 +66,13 @@ export function doctorCommand(): Command {
     .option('--ca <file>', 'trust the certificates in this file (PEM) instead of the usual authorities')
     .option('--check <name>', 'only this check; can be repeated', collect, undefined)
     .addOption(jsonOption())
-    .addHelpText(
-      'after',
-      `
-Examples:
-  latchkey doctor --url https://api.example --path /service/S1 --path /billing/invoices
-  latchkey doctor --url https://api.example --upstream http://10.0.0.5:3000 --admin http://10.0.0.5:9901 --json
-
+    .addHelpText('after', `
 Run it from where your clients are. It sends GET and OPTIONS only, to the paths that you name, to
 built-in ones and to ones that do not exist: at most 10,000 requests, 4 at a time, each for 5
 seconds at most, in 2 minutes. The user agent is latchkey-doctor/VERSION.
-The exit code is 1 when a finding is serious.`,
-    )
-    .action(async (options: DoctorCommandOptions) => {
-      const { doctor } = await import('../doctor.js');
-      process.exitCode = await doctor(options);
-    });
+The exit code is 1 when a finding is serious.`)
+    .action(calls(async () => import('../doctor.js'), 'doctor'));
 } // prettier-ignore
-
-function origin(text: string): URL {
-  if (/^https?:\/\/[^/?#@\s]+\/?$/i.test(text) && URL.canParse(text)) return new URL(text);
-  throw urlFault(text, 'Expected a URL without a path, like https://api.example.');
-}
-
-function base(text: string): URL {
-  if (/^https?:\/\/[^/?#@\s]+(?:\/[^?#\s]*)?$/i.test(text) && URL.canParse(text)) return new URL(text);
-  throw urlFault(text, 'Expected a URL, like http://10.0.0.5:3000.');
-}
 
 function paths(text: string, before: readonly string[] = []): string[] {
   if (!/^\/[\x21-\x7e]*$/.test(text) || text.includes('#'))

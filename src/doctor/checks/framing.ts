@@ -1,6 +1,6 @@
 import type { Check, Deployment, Finding } from '../check.js';
-import { beginHttp2, bytesOf, type Field, isHttp2, open, type Probe } from '../client.js';
-import { describeAnswer, findingOf, probeOf, verdictOf } from '../compare.js';
+import type { Field, Probe } from '../client.js';
+import { describeAnswer, findingOf, probeOf } from '../compare.js';
 
 /**
  * Two servers may see their ends in different places, which coincide here: no bytes are left over.
@@ -20,7 +20,7 @@ const AMBIGUOUS: readonly (readonly [string, Partial<Probe>])[] = [
 const BOTH: Partial<Probe> = { fields: [['Content-Length', '5'], ['Transfer-Encoding', 'chunked']], body: '0\r\n\r\n' }; // prettier-ignore
 
 const ONLY_WEBSOCKET =
-  'Pass only an exact "Upgrade: websocket" on to the API, as the configurations in examples/ do (nginx: a map of $http_upgrade, not $http_upgrade itself).';
+  'Pass only an exact "Upgrade: websocket" on to the API, as the configurations in examples/ do (nginx: a map of $http_upgrade, not $http_upgrade itself), and turn off the upgrade to h2c, which RFC 9113 3.1 no longer has.';
 
 export const framing: Check = {
   name: 'framing',
@@ -86,23 +86,5 @@ async function tunnels(deployment: Deployment): Promise<string[]> {
       }),
     ),
   );
-  const lines = [...new Set(evidence.flat())];
-  return lines.length === 0 || (await isChecked(deployment)) ? [] : lines;
-} // prettier-ignore
-
-/**
- * Whether a request that is upgraded is refused over HTTP/2 in the same words: then the deployment
- * checks the requests there, like h2o or Apache with h2c.
- */
-async function isChecked(deployment: Deployment): Promise<boolean> {
-  const { to, options, unknownPath: target } = deployment;
-  const usual = await deployment.send({ target });
-  if (verdictOf(usual) !== 'refused' || usual.body === '') return false;
-  deployment.countRequest();
-  const socket = open(to);
-  const fields: Field[] = [['Connection', 'Upgrade, HTTP2-Settings'], ['Upgrade', 'h2c'], ['HTTP2-Settings', HTTP2_SETTINGS]];
-  socket.write(bytesOf({ target, fields }, to.authority, `latchkey-doctor/${options.version}`));
-  const received = await beginHttp2(socket, (bytes) => bytes.includes(usual.body));
-  const end = received.indexOf('\r\n\r\n') + 4;
-  return received.toString('latin1', 0, 12) === 'HTTP/1.1 101' && isHttp2(received.subarray(end)) && received.includes(usual.body);
+  return [...new Set(evidence.flat())];
 } // prettier-ignore

@@ -25,9 +25,8 @@ export const pathReadings: Check = {
     const open = [...new Set([...known, ...OPEN_PATHS])];
     const publicShapes = new Set(subjects.filter(({ kind }) => kind === 'public').map(({ baseline }) => shapeOf(baseline)));
     const sites = await shapesBelow(deployment, open);
-    // What every path below an open one gets comes from a separate site, unless it looks like the API.
-    const isSite = (answer: ProbeResponse, target: string) =>
-      sites.has(shapeWithout(answer, target)) && (!isOfApi(deployment, answer) || showsAsSent(answer, target));
+    // What every path below an open one gets comes from a separate site.
+    const isSite = (answer: ProbeResponse, target: string) => sites.has(shapeWithout(answer, target));
     const results = await tryOnRefused(deployment, ({ path }) => {
       const { same, similar } = readingsOf(path, options.url.origin);
       return [
@@ -43,23 +42,6 @@ export const pathReadings: Check = {
 
 function alteration(target: string, isElsewhere?: Alteration['isElsewhere']): Alteration {
   return { label: target, probe: { target }, ...(isElsewhere && { isElsewhere }) };
-}
-
-function isOfApi({ subjects, options }: Deployment, answer: ProbeResponse): boolean {
-  const showsAgent = ({ body }: ProbeResponse) => body.includes(`latchkey-doctor/${options.version}`);
-  return subjects.some(
-    ({ verdict, baseline }) =>
-      verdict === 'passed' &&
-      (shapeOf(baseline) === shapeOf(answer) || (showsAgent(baseline) && showsAgent(answer))),
-  );
-}
-
-/** Syntax that some servers resolve to another path. */
-const RESOLVED = /\/\.\.?(?:\/|;|$)|%2e|%2f|%5c|\\|;|\/\/|#/i;
-
-/** Whether an API that echoes its target shows this one as sent, and no server resolves it. */
-function showsAsSent({ body }: ProbeResponse, target: string): boolean {
-  return !RESOLVED.test(target) && body.includes(JSON.stringify(target).slice(1, -1));
 }
 
 /** Returns the shapes of responses to unknown paths below open ones, where those are let in. */

@@ -1,13 +1,11 @@
 import type { Check, Deployment, Finding, Severity } from '../check.js';
 import {
-  beginHttp2,
   type Destination,
   destinationOf,
   type Field,
   guessedPort,
-  isHttp2,
-  open,
   type ProbeResponse,
+  speaksHttp2,
   valuesOf,
 } from '../client.js';
 import { describeAnswer, findingOf, isLocal, onLoopback, verdictOf } from '../compare.js';
@@ -147,8 +145,8 @@ async function openDecision(deployment: Deployment, to: Destination, isNamed: bo
     return findingOf(severity, `The decision port responds at ${at}`, answers.map((answer, i) => `GET http://${to.host}:${to.port}${PROTOCOL_PATHS[i]}: ${describeAnswer(answer)}`));
   // Envoy speaks HTTP/2 with prior knowledge to the decision port for gRPC.
   deployment.countRequest();
-  const received = await beginHttp2(open({ ...to, isTls: false }), isHttp2, to.timeout);
-  return findingOf(severity, `A port that speaks HTTP/2, like the decision port for gRPC, responds at ${at}`, isHttp2(received) ? ['it answers the connection preface of HTTP/2 with SETTINGS'] : []);
+  const evidence = (await speaksHttp2(to)) ? ['it answers the connection preface of HTTP/2 with SETTINGS'] : [];
+  return findingOf(severity, `A port that speaks HTTP/2, like the decision port for gRPC, responds at ${at}`, evidence);
 } // prettier-ignore
 
 /** Evidence is an identity header, a refusal of its own, or one that the fields of a check turn. */

@@ -20,13 +20,8 @@ const OLD_VERSIONS: readonly SecureVersion[] = ['TLSv1', 'TLSv1.1'];
 
 const CHAIN_FAULTS: Readonly<Record<string, string>> = {
   DEPTH_ZERO_SELF_SIGNED_CERT: 'The certificate is self-signed',
-  SELF_SIGNED_CERT_IN_CHAIN: 'The chain ends with a self-signed certificate that is not trusted',
   UNABLE_TO_VERIFY_LEAF_SIGNATURE: 'The issuer of the certificate is not known, or an intermediate certificate is missing',
-  UNABLE_TO_GET_ISSUER_CERT: 'The issuer of the certificate is not known',
-  UNABLE_TO_GET_ISSUER_CERT_LOCALLY: 'The issuer of the certificate is not known',
-  CERT_REVOKED: 'The certificate is revoked',
   CERT_HAS_EXPIRED: 'A certificate of the chain is not valid now',
-  CERT_NOT_YET_VALID: 'A certificate of the chain is not valid now',
   ERR_TLS_CERT_ALTNAME_INVALID: 'The certificate is for other names',
 }; // prettier-ignore
 

@@ -1,4 +1,4 @@
-/** The store as a whole: what expired, marks, checks. */
+/** The store as a whole: what expired, checks. */
 import { EXPIRY } from './indexes.js';
 import { mapMaybe } from '../../util/async.js';
 import type { EpochMs } from '../../util/time.js';
@@ -46,9 +46,7 @@ export function maintenance(transactor: Transactor, events: Events): Maintenance
     },
     isRestoring,
     setRestoring: async (restoring) => set('restoring', restoring ? Date.now() : undefined),
-    leaveMark: async (mark) => set('mark', mark),
-    hasMark: (mark) => mapMaybe(setting('mark'), (known) => known === mark),
-    probe: async () => void (await setting('mark')),
+    probe: async () => void (await setting('probe')),
     probeWrite: async () => set('probe', Date.now()),
     clock: async () => kv.clock(),
     removeExpired: async (now, tokensBefore, limit) => {

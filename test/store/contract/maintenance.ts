@@ -15,13 +15,6 @@ export async function maintenanceContract(check: Check): Promise<void> {
     t.equal(await again.maintenance.isRestoring(), false);
   });
 
-  await check('recognizes its latest mark, also when it is opened again', async (t, store, reopen) => {
-    await store.maintenance.leaveMark(2 ** 46 + 1);
-    const again = await reopen();
-    t.equal(await again.maintenance.hasMark(2 ** 46 + 1), true);
-    t.equal(await again.maintenance.hasMark(2 ** 46), false);
-  });
-
   await check('checks that it is writable, and finds no key beyond the size limit', async (t, store) => {
     await store.maintenance.probeWrite();
     const long = 'x'.repeat(5_000);
