@@ -13,7 +13,7 @@ const soon = new Date(Date.now() + 86_400_000).toISOString();
 await create('superuser', { name: long, expires_at: soon, addresses });
 await create('superuser', { name: 'plain', scope: 'purge_all', service_id: 'SVC1' });
 
-const WIDTHS = [320, 390, 700, 1280, 1920];
+const WIDTHS = EVERY_CASE ? [320, 390, 700, 1280, 1920] : [320, 700, 1280];
 
 /** Gives everything that an organisation names itself a name of one long word. */
 async function lengthenNames(page: Page): Promise<void> {
