@@ -28,11 +28,12 @@ const CONTRACTS: Readonly<Record<keyof Store, (check: Check) => Promise<void>>> 
  * Tests the contract of every store, part by part.
  *
  * @param open opens the same store again, empty or not; `fresh` makes another one
+ * @param parts those to test
  */
 export async function storeContract(
   t: Test,
   fresh: (t: Test) => { open: () => Store | Promise<Store> },
-  parts = Object.keys(CONTRACTS) as (keyof Store)[],
+  parts = Object.keys(CONTRACTS) as readonly (keyof Store)[],
 ): Promise<void> {
   const checkIn =
     (part: Test): Check =>
