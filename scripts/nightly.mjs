@@ -5,12 +5,8 @@ import { spawnSync } from 'node:child_process';
 
 /** @type {Record<string, { command: string, env?: Record<string, string> }>} */
 const JOBS = {
-  tests: { command: 'node test/loader/run.mjs nightly' },
-  pages: { command: 'node test/loader/run.mjs test/docs/pages.test.ts', env: { PAGES: 'all' } },
-  doctor: {
-    command: 'node test/loader/run.mjs test/acceptance/doctor-proxies.test.ts test/doctor/faults.test.ts',
-    env: { DOCTOR: 'all' },
-  },
+  nightly: { command: 'node test/loader/run.mjs nightly' },
+  'every-case': { command: 'node test/loader/run.mjs', env: { TESTS: 'all' } },
   properties: { command: 'npm run --silent fuzz:properties', env: { FC_SEED: '1' } },
   'planted-faults': { command: 'npm run --silent planted-faults' },
   'history-redis': { command: 'npm run --silent history -- --store redis --seed 7 --minutes 2 --more' },

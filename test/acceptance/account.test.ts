@@ -11,6 +11,7 @@ import { makeClock } from '../helpers/clock.js';
 import { client, directory, LEGACY_KEY, otpAt, PASSWORD, startFixture } from '../helpers/fixture.js';
 import { freshMetrics, type Reply, send, startUpstream } from '../helpers/http.js';
 import { run, start, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
+import { nightly } from '../helpers/nightly.js';
 import { startRedis } from '../helpers/redis.js';
 import { rememberSecret } from '../helpers/secrets.js';
 import { untilOtpStepLasts } from '../helpers/until.js';
@@ -389,7 +390,7 @@ t.test('a sudo grant lasts until the time in its response', async (t) => {
   t.equal((await send(url, '/verify', { headers: key })).status, 200, 'the token itself stays valid');
 }); // prettier-ignore
 
-t.test('two sidecars on one Redis share sudo grants', async (t) => {
+t.test('two sidecars on one Redis share sudo grants', nightly, async (t) => {
   const redis = await startRedis(t);
   const settings = { ...ON, store: { type: 'redis', url: redis.url, sealing_key: 'a1'.repeat(32) } };
   const first = await startFixture(t, settings);

@@ -6,6 +6,7 @@ import { parse, stringify } from 'yaml';
 import { client, type directory, LEGACY_KEY, startFixture } from '../helpers/fixture.js';
 import { send } from '../helpers/http.js';
 import { run, start, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
+import { nightly } from '../helpers/nightly.js';
 import { matchLog } from '../helpers/until.js';
 
 type Declared = Awaited<ReturnType<typeof directory>>;
@@ -96,7 +97,7 @@ t.test('locks a user with active tokens and applies everything else', async (t) 
   await apply({});
 });
 
-t.test('gives a login to another user while its first owner awaits deletion', async (t) => {
+t.test('gives a login to another user while its first owner awaits deletion', nightly, async (t) => {
   const { id } = (await create('billing')).json;
   const users = base.users.map((user) => (user.id === 'billing' ? { ...user, id: 'successor' } : user));
   t.match(await apply({ users }), {
@@ -110,7 +111,7 @@ t.test('gives a login to another user while its first owner awaits deletion', as
   await run(['token', 'revoke', id, '--config', configFile]);
 });
 
-t.test('keeps a customer and its legacy keys while one of its users awaits deletion', async (t) => {
+t.test('keeps a customer and its legacy keys while one of its users awaits deletion', nightly, async (t) => {
   const { id } = (await create('other')).json;
   const keys = [...(base.legacy_keys ?? []), { customer_id: 'C2', key: 'key of two' }] as never;
   t.match(await apply({ legacy_keys: keys }), { code: 0 });
@@ -131,6 +132,7 @@ t.test('keeps a customer and its legacy keys while one of its users awaits delet
 
 t.test(
   'applies more users than fit in one write, with swapped logins; a second apply finds nothing',
+  nightly,
   async (t) => {
     const many = Array.from({ length: 510 }, (_, i) => ({
       id: `many${i}`,
@@ -261,7 +263,7 @@ t.test('legacy keys of any form, plain or as a digest, are added, removed and st
   t.equal((await call(LEGACY_KEY)).status, 200, 'a key that is listed again is accepted');
 });
 
-t.test('imports thousands of keys', async (t) => {
+t.test('imports thousands of keys', nightly, async (t) => {
   const big = temporaryFolder(t);
   const keys = Array.from({ length: 3_000 }, () => randomBytes(16).toString('hex'));
   const lines = keys.map((key, i) =>

@@ -15,6 +15,7 @@ import { makeClock } from '../helpers/clock.js';
 import { LEGACY_KEY, otpAt, PASSWORD, startFixture } from '../helpers/fixture.js';
 import { send } from '../helpers/http.js';
 import { run, temporaryFolder } from '../helpers/latchkey.js';
+import { nightly } from '../helpers/nightly.js';
 import { until } from '../helpers/until.js';
 
 interface Entry {
@@ -138,20 +139,24 @@ t.test('records each event once, with actor, target, address and rule', async (t
   t.notMatch(readFileSync(file, 'utf8'), new RegExp(`${LEGACY_KEY}|nobody@|wrong password|/secret\\?`), 'nothing that was typed');
 }); // prettier-ignore
 
-t.test('writes entries to standard output without a file, and lets two workers share a file', async (t) => {
-  const plain = await startFixture(t);
-  await plain.login('superuser');
-  const line = /"event":"login.succeeded".*"msg":"audit"/;
-  await until(() => line.test(plain.server.stdout()), 'entry on standard output');
-  const none = await startFixture(t, { audit: { to: null } });
-  await none.login('superuser');
-  t.notMatch(none.server.stdout(), 'login.succeeded');
-  const shared = await startFixture(t, { workers: 2, audit: { to: './audit.jsonl' } });
-  await Promise.all(Array.from({ length: 20 }, () => shared.create('superuser')));
-  const entries = entriesOf(join(shared.folder, 'audit.jsonl'));
-  t.equal(entries.filter(({ event }) => event === 'token.created').length, 20);
-  t.equal(new Set(entries.map(({ pid }) => pid)).size > 2, true, 'written by both workers and the primary');
-});
+t.test(
+  'writes entries to standard output without a file, and lets two workers share a file',
+  nightly,
+  async (t) => {
+    const plain = await startFixture(t);
+    await plain.login('superuser');
+    const line = /"event":"login.succeeded".*"msg":"audit"/;
+    await until(() => line.test(plain.server.stdout()), 'entry on standard output');
+    const none = await startFixture(t, { audit: { to: null } });
+    await none.login('superuser');
+    t.notMatch(none.server.stdout(), 'login.succeeded');
+    const shared = await startFixture(t, { workers: 2, audit: { to: './audit.jsonl' } });
+    await Promise.all(Array.from({ length: 20 }, () => shared.create('superuser')));
+    const entries = entriesOf(join(shared.folder, 'audit.jsonl'));
+    t.equal(entries.filter(({ event }) => event === 'token.created').length, 20);
+    t.equal(new Set(entries.map(({ pid }) => pid)).size > 2, true, 'written by both workers and the primary');
+  },
+);
 
 t.test('a reload reopens a file that was moved away, even one that is refused', async (t) => {
   const { server, folder, login, configFile } = await startFixture(t, { workers: 2, audit: { to: './audit.jsonl' } });

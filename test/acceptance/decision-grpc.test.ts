@@ -31,6 +31,7 @@ import {
 } from '../helpers/grpc.js';
 import { send } from '../helpers/http.js';
 import { start, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
+import { nightly } from '../helpers/nightly.js';
 import { openRaw } from '../helpers/raw-client.mjs';
 import { startRedis } from '../helpers/redis.js';
 import { matchLog, until } from '../helpers/until.js';
@@ -175,7 +176,7 @@ t.test('enforces the deadline, and denies while the store is unavailable', async
   t.equal((await port.ask(OPEN)).status, 200, 'a route without authentication needs no store');
 }); // prettier-ignore
 
-t.test('workers share the port; a reload changes decisions; a drain closes the port', async (t) => {
+t.test('workers share the port; a reload changes decisions; a drain closes the port', nightly, async (t) => {
   const folder = temporaryFolder(t);
   const base = { upstream: 'http://127.0.0.1:9', workers: 2, decision: ON.decision };
   const users = await directory();
@@ -201,7 +202,7 @@ t.test('workers share the port; a reload changes decisions; a drain closes the p
   await t.rejects(askByGrpc(server.grpc, { method: 'GET', target: '/new' }), { code: codes.UNAVAILABLE });
 }); // prettier-ignore
 
-t.test('works without an HTTP decision port, with one worker and with two', async (t) => {
+t.test('works without an HTTP decision port, with one worker and with two', nightly, async (t) => {
   for (const workers of [1, 2]) {
     const { server } = await startFixture(t, { ...ON, workers, decision: { grpc: { port: 0 } } });
     const ready = JSON.parse(server.stdout().split('\n').find((line) => line.includes('"msg":"ready"')) ?? '{}');

@@ -15,6 +15,7 @@ import t from 'tap';
 import { stringify } from 'yaml';
 import { startUpstream } from '../helpers/http.js';
 import { run, startCommand, temporaryFolder } from '../helpers/latchkey.js';
+import { nightly } from '../helpers/nightly.js';
 
 const shell = promisify(execFile);
 
@@ -81,7 +82,7 @@ t.test('every printed command works as pasted, and a restart keeps the passwords
   );
 });
 
-t.test('quotes values of an existing folder for the shell, the form and the terminal', async (t) => {
+t.test('quotes values of an existing folder for the shell, the form and the terminal', nightly, async (t) => {
   const folder = temporaryFolder(t);
   const data = join(folder, "it's $(touch ran) `touch ran`");
   mkdirSync(data, { mode: 0o700 });

@@ -9,6 +9,7 @@ import { startUpstream } from '../helpers/http.js';
 import { temporaryFolder } from '../helpers/latchkey.js';
 import { accepts } from '../helpers/raw-client.mjs';
 import { freePort } from '../helpers/free-port.mjs';
+import { EVERY_CASE, nightly } from '../helpers/nightly.js';
 import { until } from '../helpers/until.js';
 import { diagnose, found } from '../doctor/deployments.js';
 
@@ -57,7 +58,7 @@ const NAMED: ReadonlySet<string> = new Set([
 ]);
 
 function tried<Case>(cases: Record<string, Case>): [string, Case][] {
-  return Object.entries(cases).filter(([name]) => process.env['DOCTOR'] === 'all' || NAMED.has(name));
+  return Object.entries(cases).filter(([name]) => EVERY_CASE || NAMED.has(name));
 }
 
 /** Checks that find more with a token. */
@@ -116,7 +117,7 @@ async function examineAll(t: Test, proxy: 'nginx' | 'caddy', cases: Record<strin
 } // prettier-ignore
 
 t.test('nginx', async (t) => examineAll(t, 'nginx', NGINX));
-t.test('Caddy', async (t) => examineAll(t, 'caddy', CADDY));
+t.test('Caddy', nightly, async (t) => examineAll(t, 'caddy', CADDY));
 
 const HAPROXY: Record<string, readonly [check: string, expected: string, rule: string]> = {
   'files without a check': ['paths', 'serious', 'use_backend api if { path_end .css }'],
@@ -124,7 +125,7 @@ const HAPROXY: Record<string, readonly [check: string, expected: string, rule: s
   'OPTIONS': ['options', 'serious', 'use_backend api if METH_OPTIONS'],
 }; // prettier-ignore
 
-t.test('HAProxy in front of Latchkey', async (t) => {
+t.test('HAProxy in front of Latchkey', nightly, async (t) => {
   needPackages(() => runs('haproxy', '-v'), 'haproxy');
   const { url, upstream, token } = await startFixture(t);
   const own = await freePort();

@@ -29,6 +29,7 @@ import {
 } from '../helpers/grpc-echo.js';
 import { send } from '../helpers/http.js';
 import { temporaryFolder } from '../helpers/latchkey.js';
+import { nightly } from '../helpers/nightly.js';
 import { matchLog, until } from '../helpers/until.js';
 
 const MIB = 1_048_576;
@@ -226,7 +227,7 @@ t.test('large messages and slow readers', async (t) => {
   t.equal(count, 200);
 });
 
-t.test('many concurrent calls', async (t) => {
+t.test('many concurrent calls', nightly, async (t) => {
   const all = await Promise.all(Array.from({ length: 300 }, (_, i) => said(client, { text: `n${i}` }, key())));
   t.strictSame(all.map((each) => (each as Message).text), all.map((_, i) => `n${i}`));
 }); // prettier-ignore

@@ -4,6 +4,7 @@ import { makeClock } from '../helpers/clock.js';
 import { client, directory, otpAt, PASSWORD } from '../helpers/fixture.js';
 import { send, startUpstream } from '../helpers/http.js';
 import { run, start, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
+import { nightly } from '../helpers/nightly.js';
 import { startRedis } from '../helpers/redis.js';
 import { until } from '../helpers/until.js';
 
@@ -77,7 +78,7 @@ t.test('Redis without enough replicas: checks no password', async (t) => {
   t.equal((await served.login('superuser', PASSWORD)).status, 200, 'no attempt was counted');
 });
 
-t.test('Redis that became a replica: checks no password', async (t) => {
+t.test('Redis that became a replica: checks no password', nightly, async (t) => {
   const { url, cli } = await startRedis(t);
   const served = await serve(t, { ...ACCOUNT, store: { type: 'redis', url, sealing_key: SEALING_KEY } });
   const session = { Cookie: await served.login('superuser', PASSWORD).then(cookieOf) };

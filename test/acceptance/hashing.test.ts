@@ -4,6 +4,7 @@ import t from 'tap';
 import { PASSWORD, startFixture } from '../helpers/fixture.js';
 import { send } from '../helpers/http.js';
 import { INSTALLED, workersOf } from '../helpers/latchkey.js';
+import { nightly } from '../helpers/nightly.js';
 import { matchLog, until } from '../helpers/until.js';
 
 const isAlive = (pid: number) => {
@@ -58,7 +59,7 @@ t.test('after it is killed, logins fail briefly and then work', async (t) => {
   await matchLog(t, server, '"signal":"SIGKILL"');
 });
 
-t.test('does not count an attempt that could not be checked', async (t) => {
+t.test('does not count an attempt that could not be checked', nightly, async (t) => {
   const { server, post } = await serve(t);
   t.equal((await post('user')).status, 200);
   const [pid = 0] = workersOf(server.pid);
@@ -74,22 +75,26 @@ t.test('does not count an attempt that could not be checked', async (t) => {
   await until(async () => (await post('user', 'wrong')).status === 429, 'further attempts have to wait');
 });
 
-t.test('exits with its parent, however that ends, and ignores signals to the process group', async (t) => {
-  for (const signal of ['SIGTERM', 'SIGKILL'] as const) {
-    const { server, post } = await serve(t);
-    t.equal((await post('user')).status, 200);
-    const [pid = 0] = workersOf(server.pid);
-    process.kill(pid, 'SIGTERM');
-    process.kill(pid, 'SIGINT');
-    t.equal((await post('user')).status, 200);
-    t.equal(workersOf(server.pid)[0], pid);
-    await server.stop(signal);
-    await until(() => !isAlive(pid), `exited after ${signal}`);
-    t.notOk(isAlive(pid));
-  }
-});
+t.test(
+  'exits with its parent, however that ends, and ignores signals to the process group',
+  nightly,
+  async (t) => {
+    for (const signal of ['SIGTERM', 'SIGKILL'] as const) {
+      const { server, post } = await serve(t);
+      t.equal((await post('user')).status, 200);
+      const [pid = 0] = workersOf(server.pid);
+      process.kill(pid, 'SIGTERM');
+      process.kill(pid, 'SIGINT');
+      t.equal((await post('user')).status, 200);
+      t.equal(workersOf(server.pid)[0], pid);
+      await server.stop(signal);
+      await until(() => !isAlive(pid), `exited after ${signal}`);
+      t.notOk(isAlive(pid));
+    }
+  },
+);
 
-t.test('each worker has its own process, and logins beyond the queue are refused', async (t) => {
+t.test('each worker has its own process, and logins beyond the queue are refused', nightly, async (t) => {
   const { server, url } = await serve(t, { workers: 2, login: { max_concurrent_hashes: 1, max_failures: 100 } });
   const flood = Array.from({ length: 300 }, (_, i) =>
     send(url, '/login', { body: new URLSearchParams({ user: `nobody${i}@example.com`, password: 'x' }) }),

@@ -19,6 +19,7 @@ import { send, serveHttp } from '../helpers/http.js';
 import { openHttp2, sendHttp2 } from '../helpers/http2.js';
 import { temporaryFolder } from '../helpers/latchkey.js';
 import { startNghttpx } from '../helpers/nghttpx.js';
+import { nightly } from '../helpers/nightly.js';
 import { until } from '../helpers/until.js';
 
 const folder = temporaryFolder(t);
@@ -111,7 +112,7 @@ t.test('forwards requests of both HTTP versions through nghttpx', async (t) => {
   }
 }); // prettier-ignore
 
-t.test('forwards many concurrent requests', async (t) => {
+t.test('forwards many concurrent requests', nightly, async (t) => {
   const all = await Promise.all(Array.from({ length: 300 }, (_, i) => send(plain.url, `/n${i}`, { headers: key })));
   t.strictSame(all.map(({ text }) => text), all.map((_, i) => `GET /base/n${i} 0`));
 }); // prettier-ignore

@@ -16,6 +16,7 @@ import { openLmdbStore } from '../../src/store/lmdb.js';
 import { type directory, type Fixture, LEGACY_KEY, OPEN_STATUS, startFixture } from '../helpers/fixture.js';
 import { type Reply, send, startUpstream } from '../helpers/http.js';
 import { run, start, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
+import { nightly } from '../helpers/nightly.js';
 import { startRedis } from '../helpers/redis.js';
 import { matchLog, until } from '../helpers/until.js';
 import { refuseSecretsIn, rememberSecret } from '../helpers/secrets.js';
@@ -209,7 +210,7 @@ t.test('ES256: two workers use the same key from the first request', async (t) =
   t.equal((await verify(assertionOf(replies[0] as Reply), server.url)).protectedHeader.alg, 'ES256');
 }); // prettier-ignore
 
-t.test('two sidecars on one Redis', async (t) => {
+t.test('two sidecars on one Redis', nightly, async (t) => {
   const redis = await startRedis(t);
   const store = { type: 'redis', url: redis.url, sealing_key: 'b2'.repeat(32) };
   // Published keys may be cached for a quarter of ttl; the store is read again after half of that.

@@ -9,6 +9,7 @@ import { freshMetrics, send } from '../helpers/http.js';
 import { openHttp2 } from '../helpers/http2.js';
 import { KeyServer, newPair } from '../helpers/key-server.js';
 import { run, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
+import { nightly } from '../helpers/nightly.js';
 import { rememberSecret } from '../helpers/secrets.js';
 import { matchLog, until } from '../helpers/until.js';
 
@@ -130,7 +131,7 @@ t.test('log, audit log and metrics name issuer and subject', async (t) => {
   t.match(metrics, /latchkey_jwt_key_fetches_total\{issuer="ci",outcome="succeeded"\} 1/);
 }); // prettier-ignore
 
-t.test('explain --jwt shows the matching subject and why others do not match', async (t) => {
+t.test('explain --jwt shows the matching subject and why others do not match', nightly, async (t) => {
   const file = join(folder, 'jwt.txt');
   const ask = async (jwt: string, ...more: string[]) => {
     writeFileSync(file, `${jwt}\n`);
@@ -172,7 +173,7 @@ t.test('a reload changes the issuers', async (t) => {
   t.same([await ask(reader), await ask(other)], [401, 200], 'for a remembered JWT too');
 }); // prettier-ignore
 
-t.test('a reload while the issuer is unreachable keeps its keys, unless its settings change', async (t) => {
+t.test('a reload while the issuer is unreachable keeps its keys, unless its settings change', nightly, async (t) => {
   const away = await KeyServer.start(t, await newPair('away'));
   const fixture = await startFixture(t, { jwt_issuers: [{ ...ISSUER, issuer: away.url }] });
   const ask = async () => (await send(fixture.url, '/x', { headers: { Authorization: `Bearer ${await away.sign({})}` } })).status;

@@ -1,6 +1,7 @@
 import t from 'tap';
 import { PASSWORD, startFixture } from '../helpers/fixture.js';
 import { send } from '../helpers/http.js';
+import { EVERY_CASE } from '../helpers/nightly.js';
 
 const { url, login } = await startFixture(t);
 const OWN = { username: 'superuser@example.com', password: PASSWORD };
@@ -16,6 +17,8 @@ const MEANT: readonly (readonly [string, string])[] = [
   ...['Addresses', 'address', 'adresses', 'addresses[a]', 'address[]', 'cidr', 'CIDRs'].map((name) => [name, 'addresses'] as const),
   ...['suspend', 'Suspended', 'suspnded', 'suspended[]'].map((name) => [name, 'suspended'] as const),
 ]; // prettier-ignore
+/** The suite tries some on a server; `test/properties/mistyped.test.ts` has the rule. */
+const TRIED = MEANT.filter((_, i) => EVERY_CASE || i % 6 === 0);
 /** Unrelated names, and misspellings of a parameter that is not a restriction. */
 const IGNORED = ['names', 'Name', 'nam', 'name[]', 'sco', 'scoops', 'copes', 'servers', 'service_name', 'service_version', 'services_all', 'id', 'ids', 'expire', 'expiring', 'expires_on', 'expiration_date', 'created_at', 'grant_type', 'audience', 'user', 'otp', '', '[]', '__proto__', 'constructor']; // prettier-ignore
 
@@ -29,7 +32,7 @@ const asJson = (name: string, value: unknown) => ({
 });
 
 t.test('refuses a misspelled restriction and suggests the right name, in forms and JSON', async (t) => {
-  for (const [name, meant] of MEANT) {
+  for (const [name, meant] of TRIED) {
     const detail = `The parameter ${JSON.stringify(name)} is unknown; did you mean ${JSON.stringify(meant)}?`;
     const sent = [asForm(name, 'purge_all'), asForm(name, ''), ...['purge_all', ['purge_all'], { a: 1 }, 30].map((value) => asJson(name, value))];
     for (const each of sent) {
@@ -45,7 +48,7 @@ t.test('ignores every other parameter, and null in JSON', async (t) => {
     t.match(await send(url, '/tokens', asForm(name, 'x')), { status: 200, json: { scope: 'global' } }, name);
     t.equal((await send(url, '/tokens', asJson(name, ['x']))).status, 200, name);
   }
-  for (const [name] of MEANT) t.equal((await send(url, '/tokens', asJson(name, null))).status, 200, name);
+  for (const [name] of TRIED) t.equal((await send(url, '/tokens', asJson(name, null))).status, 200, name);
 });
 
 t.test('accepts the exact names in every list notation', async (t) => {
@@ -64,7 +67,7 @@ t.test('reveals nothing without the right password, and reports a wrong scope fi
 
 t.test('refuses a restriction in the query, because only the body is read', async (t) => {
   const body = new URLSearchParams(OWN);
-  const meant = [...MEANT, ...['scope', 'scope[]', 'services', 'services[0]', 'service_id', 'expires_at', 'rate', 'addresses', 'suspended'].map((name) => [name, name.replace(/\[.*/, '')] as const)];
+  const meant = [...TRIED, ...['scope', 'scope[]', 'services', 'services[0]', 'service_id', 'expires_at', 'rate', 'addresses', 'suspended'].map((name) => [name, name.replace(/\[.*/, '')] as const)];
   for (const [name, right] of meant) {
     const { status, json } = await send(url, `/tokens?${new URLSearchParams([[name, 'x']])}`, { body });
     t.equal(status, 422, name);

@@ -9,6 +9,7 @@ import type { Store } from '../../src/store/store.js';
 import { PASSWORD } from '../helpers/fixture.js';
 import { send, startUpstream } from '../helpers/http.js';
 import { start, temporaryFolder, workersOf, writeConfig } from '../helpers/latchkey.js';
+import { nightly } from '../helpers/nightly.js';
 import { redisSettings, startRedis } from '../helpers/redis.js';
 
 const passwordHash = await hash(PASSWORD, { memoryCost: 1024, timeCost: 1, parallelism: 1 });
@@ -72,10 +73,14 @@ async function race(t: Test, config: object, open: () => Promise<Store> | Store)
   }
 } // prettier-ignore
 
-t.test('creates no session or token if the user changes during the check: embedded store', async (t) => {
-  const path = join(temporaryFolder(t), 'store');
-  await race(t, { store: { type: 'lmdb', path } }, () => openLmdbStore(path));
-});
+t.test(
+  'creates no session or token if the user changes during the check: embedded store',
+  nightly,
+  async (t) => {
+    const path = join(temporaryFolder(t), 'store');
+    await race(t, { store: { type: 'lmdb', path } }, () => openLmdbStore(path));
+  },
+);
 
 t.test('creates no session or token if the user changes during the check: Redis', async (t) => {
   const { url } = await startRedis(t);

@@ -10,6 +10,7 @@ import { client, directory, PASSWORD, startFixture } from '../helpers/fixture.js
 import { send, serveHttp } from '../helpers/http.js';
 import { start, temporaryFolder, workersOf, writeConfig } from '../helpers/latchkey.js';
 import { freePort } from '../helpers/free-port.mjs';
+import { nightly } from '../helpers/nightly.js';
 import { matchLog, until } from '../helpers/until.js';
 
 const wait = (ms: number) => new Promise((done) => setTimeout(done, ms));
@@ -76,7 +77,7 @@ t.test('two workers on one port and one folder', async (t) => {
   t.notMatch(server.stdout(), /lk[0-9A-Za-z]{38}|correct horse/, 'no secret in the log');
 });
 
-t.test('a hanging worker is eventually killed', async (t) => {
+t.test('a hanging worker is eventually killed', nightly, async (t) => {
   const hang = async (t: Parameters<typeof startFixture>[0]) => {
     const { server } = await startFixture(t, { workers: 2, limits: { drain_timeout: '1s' } });
     const [victim = 0] = workersOf(server.pid);
@@ -225,7 +226,7 @@ t.test('idle and absolute timeouts end a session; activity does not extend the a
   t.equal(await status(active), 401, 'absolute');
 });
 
-t.test('kill -9 loses no acknowledged change and revives no revoked token', async (t) => {
+t.test('kill -9 loses no acknowledged change and revives no revoked token', nightly, async (t) => {
   const folder = temporaryFolder(t);
   const config = writeConfig(folder, { upstream: 'http://127.0.0.1:9' }, await directory());
   const kept: string[] = [];
@@ -263,7 +264,7 @@ t.test('the store holds no secret, and only digests of tokens and sessions', asy
   for (const secret of secrets) t.notOk(bytes.includes(secret), secret.slice(0, 6));
 });
 
-t.test('nginx as the upstream', async (t) => {
+t.test('nginx as the upstream', nightly, async (t) => {
   const folder = temporaryFolder(t);
   const port = await freePort();
   writeFileSync(

@@ -5,6 +5,7 @@ import { stringify } from 'yaml';
 import { client, directory, startFixture } from '../helpers/fixture.js';
 import { type Reply, send } from '../helpers/http.js';
 import { run, start, temporaryFolder, workersOf, writeConfig } from '../helpers/latchkey.js';
+import { nightly } from '../helpers/nightly.js';
 import { startProxy } from '../helpers/proxy.js';
 import { startRedis } from '../helpers/redis.js';
 import { rememberSecret } from '../helpers/secrets.js';
@@ -89,7 +90,7 @@ t.test('three sidecars on one Redis', async (t) => {
     t.equal(lasting.over(), 0, 'streams of another token stay open');
   });
 
-  await t.test('without wait, responds immediately, and streams still end at once', async (t) => {
+  await t.test('without wait, responds immediately, and streams still end at once', nightly, async (t) => {
     const { id, headers } = await newToken(first);
     const streams = await openOn(t, all, headers);
     const reply = await revoke(first, `/tokens/${id}`);
@@ -175,7 +176,7 @@ t.test('three sidecars on one Redis', async (t) => {
     await until(() => streams.over() === streams.all, 'its streams end', PROMPT_MS);
   });
 
-  await t.test('names a sidecar that is cut off from Redis; it evicts the token when it reconnects', async (t) => {
+  await t.test('names a sidecar that is cut off from Redis; it evicts the token when it reconnects', nightly, async (t) => {
     const { id, headers } = await newToken(first);
     const streams = await openOn(t, all, headers);
     link.refuse();
@@ -189,7 +190,7 @@ t.test('three sidecars on one Redis', async (t) => {
     t.equal((await revoke(first, `/tokens/${again.id}?wait=fleet`)).status, 200);
   });
 
-  await t.test('does not wait for a sidecar that was shut down; names one that is killed during the wait', async (t) => {
+  await t.test('does not wait for a sidecar that was shut down; names one that is killed during the wait', nightly, async (t) => {
     await third.server.stop('SIGTERM');
     const early = await newToken(first);
     t.match(await revoke(first, `/tokens/${early.id}?wait=fleet`), { status: 200, json: { sidecars: 2 } });
@@ -204,7 +205,7 @@ t.test('three sidecars on one Redis', async (t) => {
   });
 }); // prettier-ignore
 
-t.test('two workers on the embedded store', async (t) => {
+t.test('two workers on the embedded store', nightly, async (t) => {
   const upstream = await startStreams(t);
   const fixture = await startFixture(t, { upstream, proxy, workers: 2 });
   const { server } = fixture;
@@ -237,7 +238,7 @@ t.test('two workers on the embedded store', async (t) => {
   });
 });
 
-t.test('two sidecars on one embedded store', async (t) => {
+t.test('two sidecars on one embedded store', nightly, async (t) => {
   const upstream = await startStreams(t);
   const path = join(temporaryFolder(t), 'store');
   const settings = { upstream, proxy, store: { type: 'lmdb', path } };

@@ -6,6 +6,7 @@ import { parse, stringify } from 'yaml';
 import { client, directory, startFixture } from '../helpers/fixture.js';
 import { send, serveHttp, startUpstream } from '../helpers/http.js';
 import { start, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
+import { EVERY_CASE, nightly } from '../helpers/nightly.js';
 import { matchLog } from '../helpers/until.js';
 
 const wait = (ms: number) => new Promise((done) => setTimeout(done, ms));
@@ -36,7 +37,7 @@ async function changeable(t: Test, config: object = {}) {
 
 const READ_ONLY = { policy: { roles: { engineer: { allow: ['*:read'] }, superuser: { allow: ['*'] }, billing: {}, user: {} } } }; // prettier-ignore
 
-for (const workers of [1, 2]) {
+for (const workers of EVERY_CASE ? [1, 2] : [2]) {
   t.test(`a new configuration takes effect at once, with ${workers} process(es)`, async (t) => {
     const server = await changeable(t, { workers });
     const headers = { 'Service-Key': await server.token('engineer') };
@@ -115,7 +116,7 @@ t.test('SIGHUP reloads configuration and directory, all or nothing', async (t) =
   t.equal((await send(server.url, '/service/SVC1', { headers: root })).status, 404, 'both are applied');
 });
 
-t.test('serves requests while it reads, compares and writes a large directory', async (t) => {
+t.test('serves requests while it reads, compares and writes a large directory', nightly, async (t) => {
   const server = await changeable(t);
   const headers = { 'Service-Key': await server.token('superuser') };
   const users = (name: string) =>
@@ -160,7 +161,7 @@ t.test('names settings that need a restart', async (t) => {
   t.equal((await send(server.server.admin, '/-/reload')).status, 405);
 });
 
-t.test('after a reload, a replacement worker uses the same store as the others', async (t) => {
+t.test('after a reload, a replacement worker uses the same store as the others', nightly, async (t) => {
   const server = await changeable(t, { workers: 2 });
   const headers = { 'Service-Key': await server.token('superuser') };
   server.write({ store: { type: 'lmdb', path: './other' } });
@@ -186,7 +187,7 @@ t.test('reloads a changed file by itself', async (t) => {
   t.ok(await until(async () => (await put()) === 200), 'the directory too');
 });
 
-t.test('notices a file that changed while the server was starting', async (t) => {
+t.test('notices a file that changed while the server was starting', nightly, async (t) => {
   const folder = temporaryFolder(t);
   const upstream = await startUpstream(t);
   const config = { upstream: upstream.url, workers: 2, audit: { to: './audit.jsonl' } };
@@ -233,7 +234,7 @@ t.test('notices a swapped symbolic link, as in a Kubernetes ConfigMap mount', as
   t.ok(await until(async () => (await put()) === 403));
 });
 
-t.test('a reload fails no request, and requests in flight keep their configuration', async (t) => {
+t.test('a reload fails no request, and requests in flight keep their configuration', nightly, async (t) => {
   const held: ServerResponse[] = [];
   const { url: upstream } = await serveHttp(t, (req, res) => void (req.url === '/slow' ? held.push(res) : res.end('ok')));
   const server = await changeable(t, { upstream, workers: 2 });

@@ -4,6 +4,7 @@ import type { Socket } from 'node:net';
 import t from 'tap';
 import { PASSWORD, startFixture } from '../helpers/fixture.js';
 import { send } from '../helpers/http.js';
+import { nightly } from '../helpers/nightly.js';
 import { openRaw } from '../helpers/raw-client.mjs';
 import { until } from '../helpers/until.js';
 
@@ -51,7 +52,7 @@ t.test('limits unauthenticated bodies in total bytes and number', async (t) => {
     await endAll();
   });
 
-  await t.test('number', async (t) => {
+  await t.test('number', nightly, async (t) => {
     for (let i = 0; i < 1_024; i++) await begin('/login', 1);
     await until(async () => (await create('superuser')).status === 503, 'a refusal');
     t.match((await create('superuser')).json, { detail: 'Too many request bodies at once' });

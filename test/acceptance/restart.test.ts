@@ -6,7 +6,11 @@ import { parse, stringify } from 'yaml';
 import { startFixture } from '../helpers/fixture.js';
 import { send } from '../helpers/http.js';
 import { workersOf } from '../helpers/latchkey.js';
+import { nightly } from '../helpers/nightly.js';
 import { until } from '../helpers/until.js';
+
+/** Between two requests of a client: more of them would only take processor time. */
+const PAUSE_MS = 20;
 
 /** Sends requests continuously, on kept and on new connections; records the failures. */
 function load(url: string, key: string) {
@@ -35,7 +39,10 @@ function load(url: string, key: string) {
     });
   const agent = new Agent({ keepAlive: true, maxSockets: 6 });
   const loop = async (kept: boolean, method: string) => {
-    while (!going.signal.aborted) await ask(kept ? agent : false, method);
+    while (!going.signal.aborted) {
+      await ask(kept ? agent : false, method);
+      await sleep(PAUSE_MS);
+    }
   };
   const loops = [
     ...Array.from({ length: 4 }, () => loop(true, 'GET')),
@@ -54,11 +61,11 @@ function load(url: string, key: string) {
   };
 }
 
-const RELOADS = 5;
+const RELOADS = 3;
 
 const linesWith = (text: string, pattern: RegExp) => text.split('\n').filter((line) => pattern.test(line));
 
-t.test('a reload reaches a worker at every moment of its start', async (t) => {
+t.test('a reload reaches a worker at every moment of its start', nightly, async (t) => {
   const { url, server, configFile } = await startFixture(t, { workers: 2 });
   const config = parse(readFileSync(configFile, 'utf8')) as object;
   for (const moment of [0, 120, 250]) {
@@ -135,7 +142,7 @@ function askAnew(url: string, key: string, count: number): Promise<number | stri
   return Array.from({ length: count }, ask);
 }
 
-t.test('connections handed to a worker that no longer accepts go to another one', async (t) => {
+t.test('connections handed to a worker that no longer accepts go to another one', nightly, async (t) => {
   const { url, server, token } = await startFixture(t, { workers: 3 });
   const key = await token('superuser');
   for (const leaving of workersOf(server.pid).slice(1)) {
@@ -150,7 +157,7 @@ t.test('connections handed to a worker that no longer accepts go to another one'
   }
 }); // prettier-ignore
 
-t.test('connections handed to the last workers, which no longer accept, are closed', async (t) => {
+t.test('connections handed to the last workers, which no longer accept, are closed', nightly, async (t) => {
   const { url, server, token } = await startFixture(t, { workers: 2 });
   const key = await token('superuser');
   process.kill(server.pid, 'SIGSTOP');
@@ -162,7 +169,7 @@ t.test('connections handed to the last workers, which no longer accept, are clos
   t.notOk((await Promise.all(asked)).includes('no answer'));
 });
 
-t.test('a connection returned to a primary that drains does not end it while another worker is busy', async (t) => {
+t.test('a connection returned to a primary that drains does not end it while another worker is busy', nightly, async (t) => {
   const { url, server, token } = await startFixture(t, { workers: 2 });
   const key = await token('superuser');
   const [leaving = 0, busy = 0] = workersOf(server.pid);
@@ -218,7 +225,7 @@ t.test('a server stopped by SIGTERM under load fails no request on kept connecti
   t.same(await stopped, { code: 0, signal: null });
 }); // prettier-ignore
 
-t.test('a drain accepts the connections that already wait for a busy process', async (t) => {
+t.test('a drain accepts the connections that already wait for a busy process', nightly, async (t) => {
   const { url, server, token } = await startFixture(t, {}, { isolated: true });
   const key = await token('superuser');
   process.kill(server.pid, 'SIGSTOP');
@@ -229,7 +236,7 @@ t.test('a drain accepts the connections that already wait for a busy process', a
   t.same(await Promise.all(asked), Array(16).fill(200));
 });
 
-t.test('with a single process there are no workers to replace', async (t) => {
+t.test('with a single process there are no workers to replace', nightly, async (t) => {
   const { url, server } = await startFixture(t, {}, { isolated: true });
   const reply = await send(server.admin, '/-/restart-workers', { method: 'POST' });
   t.match([reply.status, reply.json], [409, { msg: 'Workers not replaced', detail: /workers: 2/ }]);

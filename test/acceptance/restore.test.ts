@@ -5,6 +5,7 @@ import { gzipSync } from 'node:zlib';
 import t from 'tap';
 import { openLmdbStore } from '../../src/store/lmdb.js';
 import { run, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
+import { nightly } from '../helpers/nightly.js';
 import { BASE, NOW, session, token, user } from '../store/contract/records.js';
 
 const DAY = 24 * 3_600_000;
@@ -133,7 +134,7 @@ async function onTerminal(
   return { code: await ended, output };
 }
 
-t.test('on a terminal, it shows what becomes valid again and asks', async (t) => {
+t.test('on a terminal, it shows what becomes valid again and asks', nightly, async (t) => {
   const args = ['store', 'restore', backup, '--config', silent];
   for (const no of ['', 'nay']) {
     const { code, output } = await onTerminal(args, () => no);

@@ -5,6 +5,7 @@ import t from 'tap';
 import { startFixture } from '../helpers/fixture.js';
 import { send } from '../helpers/http.js';
 import { run } from '../helpers/latchkey.js';
+import { EVERY_CASE } from '../helpers/nightly.js';
 import { startRedis } from '../helpers/redis.js';
 import { rememberSecret } from '../helpers/secrets.js';
 import { until } from '../helpers/until.js';
@@ -21,8 +22,8 @@ async function killed(when: 'before' | 'within' | 'after', args: readonly string
 }
 
 t.test('token rotate prints a secret that works together with the old one; killed, it makes both changes or neither', async (t) => {
-  const redis = await startRedis(t);
-  for (const store of [{ type: 'lmdb' }, { type: 'redis', url: redis.url, sealing_key: 'a1'.repeat(32) }]) {
+  const stores = [{ type: 'lmdb' }, ...(EVERY_CASE ? [{ type: 'redis', url: (await startRedis(t)).url, sealing_key: 'a1'.repeat(32) }] : [])];
+  for (const store of stores) {
     const { url, create, configFile, folder, server } = await startFixture(t, { store, audit: { to: './audit.jsonl' } });
     const { id, access_token: old } = (await create('engineer', { name: 'nightly', 'services[]': 'SVC1' })).json;
     const made = await run(['token', 'rotate', id, '--overlap', '1h', '--config', configFile]);
@@ -58,7 +59,7 @@ t.test('token rotate prints a secret that works together with the old one; kille
     await until(() => ended().length > 0, 'the end of an overlap is recorded within seconds', 25_000);
     t.match(ended(), [{ reason: 'rotated', target: { successor_id: rotated.json.id, last_ip: '127.0.0.1', last_user_agent: 'nightly/2.0' } }]);
 
-    for (const when of ['before', 'within', 'after'] as const) {
+    for (const when of EVERY_CASE ? (['before', 'within', 'after'] as const) : (['within'] as const)) {
       const plain = (await create('user')).json.id as string;
       t.equal(await killed(when, ['token', 'rotate', plain, '--config', configFile]), 'SIGKILL');
       const { stdout } = await run(['token', 'list', '--user', 'user', '--json', '--config', configFile]);

@@ -8,6 +8,7 @@ import { directory, PASSWORD, startFixture } from '../helpers/fixture.js';
 import { freePort } from '../helpers/free-port.mjs';
 import { send } from '../helpers/http.js';
 import { INSTALLED, start, temporaryFolder, workersOf, writeConfig } from '../helpers/latchkey.js';
+import { EVERY_CASE, nightly } from '../helpers/nightly.js';
 import { until } from '../helpers/until.js';
 
 type Test = { teardown: (fn: () => void | Promise<void>) => void };
@@ -56,7 +57,7 @@ const STARTS = [
   { name: 'two workers', config: { workers: 2 } },
 ];
 
-for (const { name, config } of STARTS) {
+for (const { name, config } of EVERY_CASE ? STARTS : STARTS.slice(0, 1)) {
   t.test(`SIGHUP and SIGUSR2 during the start: ${name}`, async (t) => {
     const { child, isReady, log, ended } = await beginStart(t, config);
     t.notOk(isReady(), 'they are handled before it is ready');
@@ -84,7 +85,7 @@ for (const { name, config } of STARTS) {
   });
 }
 
-t.test('SIGINT while the workers start', async (t) => {
+t.test('SIGINT while the workers start', nightly, async (t) => {
   const { pid, ended } = await beginStart(t, { workers: 2 }, 0);
   await until(() => workersOf(pid).length === 2, 'workers');
   const workers = workersOf(pid);
@@ -93,14 +94,14 @@ t.test('SIGINT while the workers start', async (t) => {
   await until(() => !workers.some(isRunning), 'no worker is left');
 });
 
-t.test('SIGTERM to all processes while the workers start', async (t) => {
+t.test('SIGTERM to all processes while the workers start', nightly, async (t) => {
   const { pid, ended } = await beginStart(t, { workers: 2 }, 0);
   await until(() => workersOf(pid).length === 2, 'workers');
   for (const each of [pid, ...workersOf(pid)]) process.kill(each, 'SIGTERM');
   t.same(await ended, [0, null]);
 });
 
-t.test('signals during a start without Redis', async (t) => {
+t.test('signals during a start without Redis', nightly, async (t) => {
   const store = { type: 'redis', url: `redis://127.0.0.1:${await freePort()}` };
   const sealing = { sealing_key: '0'.repeat(64) };
   const { child, ended } = await beginStart(t, { store: { ...store, ...sealing } }, 0);

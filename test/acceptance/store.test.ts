@@ -4,6 +4,7 @@ import t, { type Test } from 'tap';
 import { client, LEGACY_KEY, otpAt, PASSWORD, startFixture } from '../helpers/fixture.js';
 import { send } from '../helpers/http.js';
 import { run, start, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
+import { EVERY_CASE } from '../helpers/nightly.js';
 import { startPostgres } from '../helpers/postgres.js';
 import { startRedis } from '../helpers/redis.js';
 
@@ -107,7 +108,7 @@ t.test('every command refuses a Redis store of a newer format, and a key of anot
     ['[]', unknown],
   ] as const) {
     redis.cli('SET', mark, value);
-    for (const args of [
+    const commands = [
       ['serve'],
       ['apply', '-f', join(source.folder, 'directory.yaml')],
       ['token', 'create', '--user', 'superuser', '--name', 'x'],
@@ -116,7 +117,8 @@ t.test('every command refuses a Redis store of a newer format, and a key of anot
       ['user', 'delete', 'superuser'],
       ['store', 'backup', backup],
       ['check', '--online'],
-    ])
+    ];
+    for (const args of EVERY_CASE || value.startsWith('{') ? commands : commands.slice(0, 2))
       t.match(await run([...args, '--config', there]), { code: 1, stderr }, `${args.join(' ')}: ${value}`);
   }
   redis.cli('SET', mark, known);

@@ -20,6 +20,7 @@ import { LEGACY_KEY, startFixture } from '../helpers/fixture.js';
 import { freshMetrics, send, sendRaw } from '../helpers/http.js';
 import { openHttp2, sendHttp2 } from '../helpers/http2.js';
 import { run, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
+import { EVERY_CASE } from '../helpers/nightly.js';
 import { openRaw } from '../helpers/raw-client.mjs';
 import { until } from '../helpers/until.js';
 
@@ -104,7 +105,7 @@ t.test('reports unusable files with their position, and warns of an expired cert
   t.doesNotThrow(() => loadConfig(relative), 'commands that only use the store need no key');
 }); // prettier-ignore
 
-for (const workers of [1, 2]) {
+for (const workers of EVERY_CASE ? [1, 2] : [1]) {
   t.test(`new files serve new connections, with ${workers} process(es)`, async (t) => {
     const files = temporaryFolder(t);
     // As Kubernetes and cert-manager do: file names that resolve through a swapped folder link.

@@ -2,6 +2,7 @@ import t, { type Test } from 'tap';
 import { startFixture } from '../helpers/fixture.js';
 import { send } from '../helpers/http.js';
 import { start, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
+import { nightly } from '../helpers/nightly.js';
 import { startRedis } from '../helpers/redis.js';
 import { until } from '../helpers/until.js';
 
@@ -40,7 +41,7 @@ t.test('two workers of a process with the embedded store share a rate', async (t
   isWithinBounds(t, await hammer([url], await token('superuser', { rate: RATE }), 5_000), 2);
 });
 
-t.test('three sidecars, one of them with two workers, share a rate', async (t) => {
+t.test('three sidecars, one of them with two workers, share a rate', nightly, async (t) => {
   const redis = await startRedis(t);
   const store = { type: 'redis', url: redis.url, sealing_key: 'a1'.repeat(32) };
   const first = await startFixture(t, { store, workers: 2 });

@@ -8,6 +8,7 @@ import { directory, OPEN_STATUS, PASSWORD, startFixture } from '../helpers/fixtu
 import { send, sendRaw, serveHttp, startUpstream } from '../helpers/http.js';
 import { openHttp2, sendHttp2 } from '../helpers/http2.js';
 import { INSTALLED, start, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
+import { nightly } from '../helpers/nightly.js';
 import { startRedis } from '../helpers/redis.js';
 import { until } from '../helpers/until.js';
 import { refuseSecretsIn } from '../helpers/secrets.js';
@@ -202,7 +203,7 @@ t.test(
   },
 );
 
-t.test('when off, a trace is forwarded unchanged and the SDK is not loaded', async (t) => {
+t.test('when off, a trace is forwarded unchanged and the SDK is not loaded', nightly, async (t) => {
   const upstream = await startUpstream(t);
   const folder = temporaryFolder(t);
   const hook = `export async function resolve(name, context, next) {
@@ -281,20 +282,24 @@ t.test('ignores the sampled flag of an untrusted client, at every entrance', asy
   t.same(collector.spans, []);
 });
 
-t.test('samples requests of untrusted clients by ratio, whatever ids and flags they choose', async (t) => {
-  const collector = await startCollector(t);
-  const { ways, stop } = await entrances(t, collector.url, 0.5, []);
-  const names = Object.keys(ways);
-  for (const [i, ask] of Object.values(ways).entries())
-    for (let n = 0; n < 40; n++) await ask({ traceparent: parent(chosen(i), n % 2 === 0 ? '00' : '01') });
-  await stop();
-  for (const [i, name] of names.entries()) {
-    const kept = collector.ofTrace(chosen(i)).filter(({ kind }) => kind === SERVER).length;
-    t.ok(kept > 3 && kept < 37, `${kept} of 40 sampled, ${name}`);
-  }
-});
+t.test(
+  'samples requests of untrusted clients by ratio, whatever ids and flags they choose',
+  nightly,
+  async (t) => {
+    const collector = await startCollector(t);
+    const { ways, stop } = await entrances(t, collector.url, 0.5, []);
+    const names = Object.keys(ways);
+    for (const [i, ask] of Object.values(ways).entries())
+      for (let n = 0; n < 40; n++) await ask({ traceparent: parent(chosen(i), n % 2 === 0 ? '00' : '01') });
+    await stop();
+    for (const [i, name] of names.entries()) {
+      const kept = collector.ofTrace(chosen(i)).filter(({ kind }) => kind === SERVER).length;
+      t.ok(kept > 3 && kept < 37, `${kept} of 40 sampled, ${name}`);
+    }
+  },
+);
 
-t.test('follows the sampled flag of a trusted proxy, at every entrance', async (t) => {
+t.test('follows the sampled flag of a trusted proxy, at every entrance', nightly, async (t) => {
   const collector = await startCollector(t);
   const { ways, stop } = await entrances(t, collector.url, 0, ['127.0.0.1']);
   const names = Object.keys(ways);

@@ -18,6 +18,7 @@ import { listenOnLoopback, send, serveHttp, serveTcp, startUpstream } from '../h
 import { start, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
 import { options, told } from '../helpers/property.js';
 import { freePort } from '../helpers/free-port.mjs';
+import { nightly } from '../helpers/nightly.js';
 import { until } from '../helpers/until.js';
 
 type Behaviour = (req: IncomingMessage, res: ServerResponse) => void;
@@ -258,63 +259,67 @@ t.test(
   },
 );
 
-t.test('killing an address under load fails no safe request, and sends no unsafe one twice', async (t) => {
-  const files = ports.load.map((port) => join(folder, `${port}.log`));
-  const startNode = async (i: number): Promise<ChildProcess> => {
-    const child = spawn(
-      process.execPath,
-      [resolve('test/helpers/upstream-node.mjs'), String(ports.load[i]), files[i] ?? ''],
-      {
-        stdio: ['ignore', 'pipe', 'inherit'],
-      },
-    );
-    t.teardown(() => void child.kill('SIGKILL'));
-    await new Promise((done) => child.stdout?.once('data', done));
-    return child;
-  };
-  const nodes = await Promise.all([startNode(0), startNode(1)]);
-  const agent = new Agent({ keepAlive: true, maxSockets: 16 });
-  t.teardown(() => agent.destroy());
-  const ask = (method: string, path: string) =>
-    new Promise<number>((done, reject) => {
-      const req = request(`${url}${path}`, { method, agent }, (res) =>
-        res.resume().on('end', () => done(res.statusCode ?? 0)),
+t.test(
+  'killing an address under load fails no safe request, and sends no unsafe one twice',
+  nightly,
+  async (t) => {
+    const files = ports.load.map((port) => join(folder, `${port}.log`));
+    const startNode = async (i: number): Promise<ChildProcess> => {
+      const child = spawn(
+        process.execPath,
+        [resolve('test/helpers/upstream-node.mjs'), String(ports.load[i]), files[i] ?? ''],
+        {
+          stdio: ['ignore', 'pipe', 'inherit'],
+        },
       );
-      req.on('error', reject).end(method === 'POST' ? 'x' : undefined);
+      t.teardown(() => void child.kill('SIGKILL'));
+      await new Promise((done) => child.stdout?.once('data', done));
+      return child;
+    };
+    const nodes = await Promise.all([startNode(0), startNode(1)]);
+    const agent = new Agent({ keepAlive: true, maxSockets: 16 });
+    t.teardown(() => agent.destroy());
+    const ask = (method: string, path: string) =>
+      new Promise<number>((done, reject) => {
+        const req = request(`${url}${path}`, { method, agent }, (res) =>
+          res.resume().on('end', () => done(res.statusCode ?? 0)),
+        );
+        req.on('error', reject).end(method === 'POST' ? 'x' : undefined);
+      });
+    const results: { method: string; path: string; status: number }[] = [];
+    const load = new AbortController();
+    const clients = Array.from({ length: 12 }, async (_, client) => {
+      for (let i = 0; !load.signal.aborted; i++) {
+        const method = client % 3 === 0 ? 'POST' : 'GET';
+        const path = `/load/${client}-${i}`;
+        results.push({ method, path, status: await ask(method, path) });
+      }
     });
-  const results: { method: string; path: string; status: number }[] = [];
-  const load = new AbortController();
-  const clients = Array.from({ length: 12 }, async (_, client) => {
-    for (let i = 0; !load.signal.aborted; i++) {
-      const method = client % 3 === 0 ? 'POST' : 'GET';
-      const path = `/load/${client}-${i}`;
-      results.push({ method, path, status: await ask(method, path) });
-    }
-  });
-  await until(() => results.length > 150, 'under load');
-  nodes[1]?.kill('SIGKILL');
-  const killedAt = results.length;
-  await until(() => results.length > killedAt + 60, 'requests continue');
-  await startNode(1);
-  const beforeReturn = readFileSync(files[1] ?? '', 'utf8').length;
-  await until(() => readFileSync(files[1] ?? '', 'utf8').length > beforeReturn, 'it is back');
-  load.abort();
-  await Promise.all(clients);
-  const failed = results.filter(({ status }) => status !== 200);
-  t.same(
-    failed.filter(({ method }) => method === 'GET'),
-    [],
-  );
-  t.same(
-    failed.filter(({ status }) => status !== 502),
-    [],
-    'an interrupted POST fails with 502',
-  );
-  const arrived = files.flatMap((file) => readFileSync(file, 'utf8').trim().split('\n'));
-  const posts = arrived.filter((line) => line.startsWith('POST'));
-  t.equal(new Set(posts).size, posts.length, 'no POST arrived twice');
-  t.ok(posts.length > 40 && failed.length < 20, `${posts.length} arrived, ${failed.length} failed`);
-});
+    await until(() => results.length > 150, 'under load');
+    nodes[1]?.kill('SIGKILL');
+    const killedAt = results.length;
+    await until(() => results.length > killedAt + 60, 'requests continue');
+    await startNode(1);
+    const beforeReturn = readFileSync(files[1] ?? '', 'utf8').length;
+    await until(() => readFileSync(files[1] ?? '', 'utf8').length > beforeReturn, 'it is back');
+    load.abort();
+    await Promise.all(clients);
+    const failed = results.filter(({ status }) => status !== 200);
+    t.same(
+      failed.filter(({ method }) => method === 'GET'),
+      [],
+    );
+    t.same(
+      failed.filter(({ status }) => status !== 502),
+      [],
+      'an interrupted POST fails with 502',
+    );
+    const arrived = files.flatMap((file) => readFileSync(file, 'utf8').trim().split('\n'));
+    const posts = arrived.filter((line) => line.startsWith('POST'));
+    t.equal(new Set(posts).size, posts.length, 'no POST arrived twice');
+    t.ok(posts.length > 40 && failed.length < 20, `${posts.length} arrived, ${failed.length} failed`);
+  },
+);
 
 t.test(
   'a request that arrived is retried only if it is safe, and never after a byte of the response',
@@ -507,7 +512,7 @@ t.test('a stripped prefix: generated targets', async (t) => {
     options<[string]>(150),
   );
   t.notOk(details.failed, told(details));
-  t.ok(accepted > 15, `${accepted} were accepted`);
+  t.ok(accepted > details.numRuns / 12, `${accepted} were accepted`);
 });
 
 t.test('sends the configured Host field', async (t) => {

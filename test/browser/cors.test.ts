@@ -4,6 +4,7 @@ import { startChromium } from '../helpers/chromium.js';
 import { directory, client } from '../helpers/fixture.js';
 import { send, serveHttp, startUpstream } from '../helpers/http.js';
 import { start, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
+import { nightly } from '../helpers/nightly.js';
 
 /** A page of a separate origin. */
 async function startApp(): Promise<string> {
@@ -77,7 +78,7 @@ t.test('only an allowed page can read responses and refusals', async (t) => {
   for (const page of [allowed, foreign]) t.equal(await fetchOn(page, '/off'), REFUSED, 'the upstream sends no CORS fields');
 }); // prettier-ignore
 
-t.test('a sandboxed frame has the origin "null", which is allowed where listed', async (t) => {
+t.test('a sandboxed frame has the origin "null", which is allowed where listed', nightly, async (t) => {
   const page = await open(t, app);
   const inFrame = (path: string) =>
     page.evaluate(`new Promise((done) => {
@@ -121,7 +122,7 @@ t.test('with the session cookie, a page of the same site can read but change not
   );
 });
 
-t.test('the browser caches a preflight for max_age', async (t) => {
+t.test('the browser caches a preflight for max_age', nightly, async (t) => {
   const page = await open(t, app);
   const preflights = async () => {
     const text = (await send(server.admin, '/metrics')).text;

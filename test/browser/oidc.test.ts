@@ -6,6 +6,7 @@ import { send } from '../helpers/http.js';
 import { start, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
 import { startOidcProvider } from '../helpers/oidc-provider.js';
 import { freePort } from '../helpers/free-port.mjs';
+import { nightly } from '../helpers/nightly.js';
 import { rememberSecret } from '../helpers/secrets.js';
 
 const port = await freePort();
@@ -114,7 +115,7 @@ t.test('without a role nobody can log in, and the page says why', async (t) => {
   t.equal(await sessionOf(page), '');
 });
 
-t.test('if no user has a password, shows one button per provider and nothing else', async (t) => {
+t.test('if no user has a password, shows one button per provider and nothing else', nightly, async (t) => {
   const { customers } = await directory();
   const partner = { ...provider, name: 'partner', title: 'Partner login', issuer: 'http://127.0.0.1:1' };
   const config = { upstream: url, login: { oidc: [structuredClone(provider), structuredClone(partner)], public_url: origin } };
@@ -132,7 +133,7 @@ t.test('if no user has a password, shows one button per provider and nothing els
   }
 }); // prettier-ignore
 
-t.test('a logout at the provider ends the session', async (t) => {
+t.test('a logout at the provider ends the session', nightly, async (t) => {
   const { page } = await visit(t, browser, `${url}/_latchkey/`);
   await page.getByRole('link', { name: 'Company login' }).click();
   await logInThere(page, 'dev-bob');

@@ -4,6 +4,7 @@ import { startChromium } from '../helpers/chromium.js';
 import { directory, PASSWORD } from '../helpers/fixture.js';
 import { send, serveHttp } from '../helpers/http.js';
 import { start, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
+import { nightly } from '../helpers/nightly.js';
 
 /** A service worker of the guarded application that reports the requests it sees from the page. */
 const SPY = `
@@ -143,7 +144,7 @@ t.test('no service worker of the application sees input on the page', async (t) 
   t.same(hostile.stolen, []);
 });
 
-t.test('where a route allows it the service worker runs, and a login removes it', async (t) => {
+t.test('where a route allows it the service worker runs, and a login removes it', nightly, async (t) => {
   const { hostile, server } = await startBeside(t, {
     routes: [{ path: '/app/sw.js', auth: 'none', service_worker: 'allow' }, ...ROUTES],
   });
@@ -160,7 +161,7 @@ t.test('where a route allows it the service worker runs, and a login removes it'
   await page.getByRole('heading', { name: 'My tokens' }).waitFor();
 }); // prettier-ignore
 
-t.test('on its own host the page works, and the application is another origin', async (t) => {
+t.test('on its own host the page works, and the application is another origin', nightly, async (t) => {
   const hostile = await startHostile(t);
   const folder = temporaryFolder(t);
   const people = await directory();

@@ -2,6 +2,7 @@ import t from 'tap';
 import { otpAt, PASSWORD, startFixture } from '../helpers/fixture.js';
 import { accessibilityFaults, logIn, startChromium, visit } from '../helpers/chromium.js';
 import { send } from '../helpers/http.js';
+import { nightly } from '../helpers/nightly.js';
 
 const { url, login, create } = await startFixture(t);
 const browser = await startChromium(t);
@@ -140,29 +141,33 @@ t.test('an ended session leads to the login, which says why and keeps nothing', 
   t.same(faults, [], 'returns to the previous view');
 });
 
-t.test('with another user logged in by a second window, the first one shows that user', async (t) => {
-  const { page } = await visit(t, browser, PAGE);
-  await logIn(page, 'superuser', PASSWORD);
-  await page.getByRole('row', { name: /hidden behind/ }).waitFor();
-  const second = await page.context().newPage();
-  await second.goto(PAGE);
-  await second.getByRole('button', { name: 'Sign out' }).click();
-  await logIn(second, 'other', PASSWORD);
-  await second.getByText('No tokens yet').waitFor();
-  // Headless pages always have the focus.
-  await page.evaluate(() => dispatchEvent(new Event('focus')));
-  await page.getByText('No tokens yet').waitFor();
-  t.notOk((await page.content()).includes('hidden behind'));
-});
+t.test(
+  'with another user logged in by a second window, the first one shows that user',
+  nightly,
+  async (t) => {
+    const { page } = await visit(t, browser, PAGE);
+    await logIn(page, 'superuser', PASSWORD);
+    await page.getByRole('row', { name: /hidden behind/ }).waitFor();
+    const second = await page.context().newPage();
+    await second.goto(PAGE);
+    await second.getByRole('button', { name: 'Sign out' }).click();
+    await logIn(second, 'other', PASSWORD);
+    await second.getByText('No tokens yet').waitFor();
+    // Headless pages always have the focus.
+    await page.evaluate(() => dispatchEvent(new Event('focus')));
+    await page.getByText('No tokens yet').waitFor();
+    t.notOk((await page.content()).includes('hidden behind'));
+  },
+);
 
-t.test('a login returns to a view of the page', async (t) => {
+t.test('a login returns to a view of the page', nightly, async (t) => {
   const { page } = await visit(t, browser, `${PAGE}?return_to=%2F_latchkey%2F%23%2Fsessions`);
   await logIn(page, 'superuser', PASSWORD);
   await page.getByRole('heading', { name: 'Sessions' }).waitFor();
   t.equal(page.url(), `${PAGE}#/sessions`);
 });
 
-t.test('a session that times out clears the screen without further requests', async (t) => {
+t.test('a session that times out clears the screen without further requests', nightly, async (t) => {
   const { page, requested } = await visit(t, browser, PAGE);
   await logIn(page, 'superuser', PASSWORD);
   await page.getByRole('row', { name: /hidden behind/ }).waitFor();
@@ -176,7 +181,7 @@ t.test('a session that times out clears the screen without further requests', as
   await page.getByRole('row', { name: /hidden behind/ }).waitFor();
 });
 
-t.test('offline: says so, and continues when the connection is back', async (t) => {
+t.test('offline: says so, and continues when the connection is back', nightly, async (t) => {
   const { page, faults } = await visit(t, browser, PAGE);
   await page.getByRole('button', { name: 'Log in' }).waitFor();
   await page.context().setOffline(true);

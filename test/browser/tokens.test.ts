@@ -2,6 +2,7 @@ import t from 'tap';
 import { PASSWORD, startFixture } from '../helpers/fixture.js';
 import { accessibilityFaults, logIn, startChromium, visit } from '../helpers/chromium.js';
 import { send } from '../helpers/http.js';
+import { nightly } from '../helpers/nightly.js';
 import { until } from '../helpers/until.js';
 
 const { url, create, login } = await startFixture(t);
@@ -87,7 +88,7 @@ t.test('a superuser creates a token: scope, service, expiry, password; the secre
   t.same(faults, []);
 }); // prettier-ignore
 
-t.test('leaving with an unsaved secret asks; combined scopes say so; duplicate names are marked', async (t) => {
+t.test('leaving with an unsaved secret asks; combined scopes say so; duplicate names are marked', nightly, async (t) => {
   const { page, faults } = await enter(t, 'engineer');
   const asked: string[] = [];
   let leave = false;
@@ -148,7 +149,7 @@ t.test('leaving with an unsaved secret asks; combined scopes say so; duplicate n
   t.same(faults, []);
 }); // prettier-ignore
 
-t.test('duplicate names are marked, and their buttons include the id', async (t) => {
+t.test('duplicate names are marked, and their buttons include the id', nightly, async (t) => {
   const [first, second] = [await create('superuser', { name: 'same' }), await create('superuser', { name: 'same' })];
   const { page, faults } = await enter(t, 'superuser');
   await page.getByRole('row', { name: /same/ }).first().waitFor();
@@ -318,7 +319,7 @@ t.test('rotates a token: shows the last use of both; revoking the old one ends b
   t.same(faults, []);
 }); // prettier-ignore
 
-t.test('1,000 tokens: shows fifty, more on demand, and finds the others by filter', async (t) => {
+t.test('1,000 tokens: shows fifty, more on demand, and finds the others by filter', nightly, async (t) => {
   const many = Array.from({ length: 1_000 }, (_, i) => ({
     id: `id${i}`, user_id: 'superuser', name: `token ${i}`, scopes: ['global'], services: [], expires_at: null,
     created_at: new Date(Date.now() - i * 60_000).toISOString(), last_seen_at: null, ip: null, user_agent: null,
@@ -393,33 +394,37 @@ t.test('whoever may revoke a token can set its limits, suspend and resume it', a
   t.same(faults, []);
 }); // prettier-ignore
 
-t.test('marks an expiry as early as the configuration warns of it, by the clock of the server', async (t) => {
-  const warned = await startFixture(t, { tokens: { warn_before: '20d', max_lifetime: '90d' } });
-  const inDays = (days: number) => new Date(Date.now() + days * DAY).toISOString();
-  await warned.create('superuser', { name: 'near', expires_at: inDays(15) });
-  await warned.create('superuser', { name: 'far', expires_at: inDays(25) });
-  const { page, faults } = await visit(t, browser, `${warned.url}/_latchkey/`);
-  await logIn(page, 'superuser', PASSWORD);
-  await page.getByRole('row', { name: /near/ }).getByText('Expires in 14 days').waitFor();
-  t.equal(
-    await page
-      .getByRole('row', { name: /far/ })
-      .getByText(/Expires in/)
-      .count(),
-    0,
-  );
-  await page.getByLabel('Show').selectOption('Expiring soon');
-  await page.getByRole('status').getByText('1 of 2 tokens').waitFor();
+t.test(
+  'marks an expiry as early as the configuration warns of it, by the clock of the server',
+  nightly,
+  async (t) => {
+    const warned = await startFixture(t, { tokens: { warn_before: '20d', max_lifetime: '90d' } });
+    const inDays = (days: number) => new Date(Date.now() + days * DAY).toISOString();
+    await warned.create('superuser', { name: 'near', expires_at: inDays(15) });
+    await warned.create('superuser', { name: 'far', expires_at: inDays(25) });
+    const { page, faults } = await visit(t, browser, `${warned.url}/_latchkey/`);
+    await logIn(page, 'superuser', PASSWORD);
+    await page.getByRole('row', { name: /near/ }).getByText('Expires in 14 days').waitFor();
+    t.equal(
+      await page
+        .getByRole('row', { name: /far/ })
+        .getByText(/Expires in/)
+        .count(),
+      0,
+    );
+    await page.getByLabel('Show').selectOption('Expiring soon');
+    await page.getByRole('status').getByText('1 of 2 tokens').waitFor();
 
-  await page.clock.setFixedTime(Date.now() + 10 * DAY);
-  await page.reload();
-  await page.getByRole('row', { name: /near/ }).getByText('Expires in 14 days').waitFor();
-  await page.getByRole('link', { name: 'Create token' }).click();
-  await page.getByLabel('Name', { exact: true }).fill('as long as is allowed');
-  await page.getByRole('checkbox', { name: /^Read only/ }).check();
-  t.equal(await page.getByLabel('Expires').inputValue(), '90');
-  await page.getByLabel('Password', { exact: true }).fill(PASSWORD);
-  await page.getByRole('button', { name: 'Create token' }).click();
-  await page.getByRole('heading', { name: 'The token is ready' }).waitFor();
-  t.same(faults, []);
-});
+    await page.clock.setFixedTime(Date.now() + 10 * DAY);
+    await page.reload();
+    await page.getByRole('row', { name: /near/ }).getByText('Expires in 14 days').waitFor();
+    await page.getByRole('link', { name: 'Create token' }).click();
+    await page.getByLabel('Name', { exact: true }).fill('as long as is allowed');
+    await page.getByRole('checkbox', { name: /^Read only/ }).check();
+    t.equal(await page.getByLabel('Expires').inputValue(), '90');
+    await page.getByLabel('Password', { exact: true }).fill(PASSWORD);
+    await page.getByRole('button', { name: 'Create token' }).click();
+    await page.getByRole('heading', { name: 'The token is ready' }).waitFor();
+    t.same(faults, []);
+  },
+);

@@ -4,6 +4,7 @@ import t from 'tap';
 import { needPackages, runs } from '../helpers/debian.js';
 import { PASSWORD } from '../helpers/fixture.js';
 import { send } from '../helpers/http.js';
+import { nightly } from '../helpers/nightly.js';
 import { until, untilHourLasts, untilNextSecond } from '../helpers/until.js';
 import { type Ended, runClient, startForClients, type Step, WRITES } from './start.js';
 
@@ -70,7 +71,7 @@ t.test('the command line: identity, lists and purges', async (t) => {
   t.ok(api.asked.some(({ line }) => line === 'POST /purge/http://www.example.com/a?x=1&y=%2F'), 'byte for byte');
 }); // prettier-ignore
 
-t.test('the command line: creates, stores and revokes tokens', async (t) => {
+t.test('the command line: creates, stores and revokes tokens', nightly, async (t) => {
   const make = (...args: string[]) => cli(['auth-token', 'create', '--password', PASSWORD, ...args], key);
   const wrong = await cli(['auth-token', 'create', '--password', 'wrong password'], key);
   t.match(wrong, { code: 1, out: /403 Forbidden: invalid_grant/ });
@@ -148,7 +149,7 @@ t.test("the vendor's library", async (t) => {
   t.equal(reset % 3_600, 0, 'and until when');
 }); // prettier-ignore
 
-t.test('older versions of its libraries', async (t) => {
+t.test('older versions of its libraries', nightly, async (t) => {
   const self = { id: admin.id, name: 'admin', scope: 'global', services: [] };
   const [seven, three, two] = await Promise.all([
     library('fastly-7', key, [['TokensApi.getTokenCurrent'], ['TokensApi.listTokensUser'], ['UserApi.getCurrentUser'], ['PurgeApi.purgeTag', { service_id: 'SVC1', surrogate_key: 'a' }], ['PurgeApi.purgeAll', { service_id: 'SVC2' }]]),
@@ -160,7 +161,7 @@ t.test('older versions of its libraries', async (t) => {
   t.match(two, [{ ok: { status: 'ok' } }, { ok: { status: 'ok' } }, { ok: { status: 'ok' } }, { error: { status: 403, body: /service SVC2/ } }, { error: { status: 403, body: /The scope/ } }], 'major 2');
 }); // prettier-ignore
 
-t.test('third-party libraries', async (t) => {
+t.test('third-party libraries', nightly, async (t) => {
   const purges: Step[] = [['purgeIndividual', 'http://www.example.com/a?b'], ['purgeAll'], ['purgeKey', 'a/b'], ['purgeKeys', ['a', 'b']], ['softPurgeKey', 'a']];
   const purged = [{ ok: { status: 'ok' } }, { ok: { status: 'ok' } }, { ok: { status: 'ok' } }, { ok: { a: '108-0', b: '108-1' } }, { ok: { status: 'ok' } }];
   const parameters = { username: 'superuser@example.com', password: PASSWORD, name: 'native', scope: 'purge_select', services: ['SVC1', 'SVC2'], expires_at: '2099-01-01T00:00:00Z' };
@@ -188,7 +189,7 @@ t.test('third-party libraries', async (t) => {
   t.match(bad, [{ error: { body: 'Failed, status code 401' } }]);
 }); // prettier-ignore
 
-t.test('fastly-cli', async (t) => {
+t.test('fastly-cli', nightly, async (t) => {
   const run = (as: string, ...args: string[]) => byName('fastly-cli/src/fastly.js', ...args, '--apikey', as);
   const rows: [as: string, args: string[], out: RegExp][] = [
     [limited, ['purge-all', '--serviceid', 'SVC1'], /All content purged/],
@@ -241,7 +242,7 @@ t.test('curl, wget, Python and Perl', async (t) => {
   t.match(await curl('-b', jar, `${url}/tokens`), { out: / 401 / }, 'ended');
 }); // prettier-ignore
 
-t.test('an expired token, and used-up writes', async (t) => {
+t.test('an expired token, and used-up writes', nightly, async (t) => {
   await until(() => Date.now() > expiresAt, 'the token expires');
   await untilHourLasts(60_000);
   const headers = { 'Fastly-Key': engineer };

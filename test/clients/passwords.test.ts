@@ -2,6 +2,7 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { needPackages, runs } from '../helpers/debian.js';
+import { nightly } from '../helpers/nightly.js';
 import { clientFolder, type Ended, runClient } from './start.js';
 import { makeImage, startServed } from './served.js';
 
@@ -46,7 +47,7 @@ t.test('git', async (t) => {
   t.match(await git(['ls-remote', repository], { HOME: folder }), { code: 128 }, 'without a token');
 }); // prettier-ignore
 
-t.test('skopeo and a container registry', async (t) => {
+t.test('skopeo and a container registry', nightly, async (t) => {
   const image = `docker://${host}/app:1`;
   const authfile = join(folder, 'auth.json');
   const to = ['--insecure-policy', 'copy', '--dest-tls-verify=false'];

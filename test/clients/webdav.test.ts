@@ -7,6 +7,7 @@ import { needPackages, runs } from '../helpers/debian.js';
 import { startFixture } from '../helpers/fixture.js';
 import { freePort } from '../helpers/free-port.mjs';
 import { temporaryFolder } from '../helpers/latchkey.js';
+import { nightly } from '../helpers/nightly.js';
 import { until } from '../helpers/until.js';
 
 /* rclone as WebDAV server and client, and the requests of CalDAV and locking clients by curl. */
@@ -41,7 +42,7 @@ t.test('rclone copies, lists, moves and removes through Latchkey', { timeout: 12
   t.equal(await rclone('lsf', 'x:'), '');
 }); // prettier-ignore
 
-t.test('bodies of CalDAV and locking clients reach the upstream, and its connection is not reused', async (t) => {
+t.test('bodies of CalDAV and locking clients reach the upstream, and its connection is not reused', nightly, async (t) => {
   const { url, token, upstream } = await startFixture(t, { routes: [] });
   const key = await token('superuser');
   const curl = (method: string, path: string, ...more: string[]) =>

@@ -10,6 +10,7 @@ import { freePort } from '../helpers/free-port.mjs';
 import { startGrpc } from '../helpers/grpc-echo.js';
 import { serveHttp } from '../helpers/http.js';
 import { temporaryFolder } from '../helpers/latchkey.js';
+import { nightly } from '../helpers/nightly.js';
 import { followSection, PAGE, startAs } from './in-front-of.js';
 import { blocksOf } from './markdown.js';
 
@@ -37,7 +38,7 @@ t.test('a section has at most five lines of configuration, and a test', async (t
   }
 });
 
-t.test('git', async (t) => {
+t.test('git', nightly, async (t) => {
   const folder = temporaryFolder(t);
   const bare = join(folder, 'team/app.git');
   run('git', 'init', '-q', '--bare', '-b', 'main', bare);
@@ -55,7 +56,7 @@ t.test('git', async (t) => {
   t.match(await shell(refused, { TOKEN }), { code: 1, out: /403/ }, 'a token that only reads cannot push');
 }); // prettier-ignore
 
-t.test('a container registry', async (t) => {
+t.test('a container registry', nightly, async (t) => {
   const port = await startRegistry(t, temporaryFolder(t));
   const { folder, shell, block, token, wrong } = await followSection(t, 'A container registry', port, '/v2/');
   makeImage(folder);
@@ -68,7 +69,7 @@ t.test('a container registry', async (t) => {
   t.match(push, { code: 1, out: /403|denied/i }, 'and cannot push');
 }); // prettier-ignore
 
-t.test('PyPI: nginx, whose redirects do not lead past Latchkey', async (t) => {
+t.test('PyPI: nginx, whose redirects do not lead past Latchkey', nightly, async (t) => {
   const folder = temporaryFolder(t);
   makeWheel(folder);
   mkdirSync(join(folder, 'simple/tiny'), { recursive: true });
@@ -88,7 +89,7 @@ t.test('PyPI: nginx, whose redirects do not lead past Latchkey', async (t) => {
   t.same(wrong(), []);
 });
 
-t.test('WebDAV', async (t) => {
+t.test('WebDAV', nightly, async (t) => {
   const folder = temporaryFolder(t);
   const port = await freePort();
   const address = `127.0.0.1:${port}`;

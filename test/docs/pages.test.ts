@@ -3,6 +3,7 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join, normalize } from 'node:path';
 import t from 'tap';
 import { parse } from 'yaml';
+import { EVERY_CASE } from '../helpers/nightly.js';
 import { startRedis } from '../helpers/redis.js';
 import { anchorsOf, blocksOf, linksOf, pages } from './markdown.js';
 import { PageRun } from './page-run.js';
@@ -18,7 +19,7 @@ t.jobs = 3;
 // Only a hanging command should ever reach this.
 const LIMIT_MS = 600_000;
 t.setTimeout(LIMIT_MS);
-const run = process.env['PAGES'] === 'all' ? pages() : ['README.md'];
+const run = EVERY_CASE ? pages() : ['README.md'];
 const parts = run.flatMap((page) => {
   const blocks = toRun(page);
   const folders = [...new Set(blocks.map(({ folder }) => folder))];

@@ -18,6 +18,7 @@ import { parse } from 'yaml';
 import type { Refusal } from '../../src/domain/refusal.js';
 import { refusalReply } from '../../src/http/replies.js';
 import { temporaryFolder } from '../helpers/latchkey.js';
+import { nightly } from '../helpers/nightly.js';
 
 /** Checks that values in several files agree, and that what is published works elsewhere. */
 const read = (file: string) => readFileSync(file, 'utf8');
@@ -33,7 +34,7 @@ t.test('the version is the same everywhere', async (t) => {
   t.match(read('Dockerfile'), `image.version="${version}"`);
 });
 
-t.test('a release fills in its repository, its image and the digest of the base', async (t) => {
+t.test('a release fills in its repository, its image and the digest of the base', nightly, async (t) => {
   const release = read('.github/workflows/release.yml');
   type Step = { run?: string; with?: { tags?: string } };
   type Job = 'package' | 'image' | 'chart';
@@ -128,7 +129,7 @@ t.test('.ci/run installs the Debian packages that tests need', (t) => {
   t.end();
 });
 
-t.test('the package runs elsewhere', async (t) => {
+t.test('the package runs elsewhere', nightly, async (t) => {
   const folder = temporaryFolder(t);
   await shell('npm', ['pack', '--ignore-scripts', '--pack-destination', folder]);
   await shell('tar', ['-xzf', `latchkey-${version}.tgz`], { cwd: folder });

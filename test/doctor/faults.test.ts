@@ -4,6 +4,7 @@ import t from 'tap';
 import type { DoctorOptions } from '../../src/doctor/check.js';
 import { foldName } from '../../src/http/protected-fields.js';
 import { deployment, diagnose, type Fault, found, KEY, listenOn, startFaulty } from './deployments.js';
+import { EVERY_CASE, nightly } from '../helpers/nightly.js';
 
 /** Header fields by the name that a gateway folds all spellings to. */
 function folded(req: IncomingMessage): Map<string, string> {
@@ -101,9 +102,9 @@ const CASES: Record<string, readonly [fault: Fault, expected: readonly string[]]
 
 /** What the suite tries, one in so many; `npm run nightly` tries all. */
 const oneIn = <Case>(count: number, cases: Record<string, Case>) =>
-  Object.entries(cases).filter((_, i) => process.env['DOCTOR'] === 'all' || i % count === 0);
+  Object.entries(cases).filter((_, i) => EVERY_CASE || i % count === 0);
 
-for (const [name, [fault, expected]] of oneIn(2, CASES)) {
+for (const [name, [fault, expected]] of oneIn(4, CASES)) {
   t.test(name, async (t) => {
     const checks = expected.map((each) => each.split(' ', 1)[0] ?? '');
     const report = await diagnose(await startFaulty(t, fault), { checks });
@@ -285,7 +286,7 @@ const OF_ONE_CHECK: Record<string, readonly [check: string, fault: Fault, expect
 }; // prettier-ignore
 
 t.test('detects faults that few probes reveal', async (t) => {
-  for (const [name, [check, fault, expected, more]] of oneIn(3, OF_ONE_CHECK)) {
+  for (const [name, [check, fault, expected, more]] of oneIn(6, OF_ONE_CHECK)) {
     const report = await diagnose(await startFaulty(t, fault), { ...more, checks: [check] });
     t.equal(report.checks[0]?.result, expected, name, { findings: report.findings });
   }
@@ -322,7 +323,7 @@ t.test('detects an identity that Connection removes', async (t) => {
   t.same(found(report), ['identity-headers serious']);
 });
 
-t.test('detects a reachable API, admin port and decision port', async (t) => {
+t.test('detects a reachable API, admin port and decision port', nightly, async (t) => {
   const open = new URL(
     await listenOn(
       t,
@@ -340,7 +341,7 @@ t.test('detects a reachable API, admin port and decision port', async (t) => {
   t.same(found(await diagnose(url, { upstream: new URL(url) })), [], 'Latchkey itself is not a bypass');
 });
 
-t.test('detects a public decision port that speaks gRPC', async (t) => {
+t.test('detects a public decision port that speaks gRPC', nightly, async (t) => {
   const server = createHttp2((_req, res) => {
     res.writeHead(200, { 'Content-Type': 'application/grpc', 'Grpc-Status': '12' });
     res.end();
@@ -361,7 +362,7 @@ t.test('runs only the named checks', async (t) => {
   );
 });
 
-t.test('detects an admin port that answers to its own name', async (t) => {
+t.test('detects an admin port that answers to its own name', nightly, async (t) => {
   const url = await startFaulty(t, {});
   const byName = createServer((req, res) => {
     const isOwn = req.headers.host === new URL(admin).host && path(req) === '/metrics';
@@ -372,7 +373,7 @@ t.test('detects an admin port that answers to its own name', async (t) => {
   t.same(found(named), ['admin-port serious']);
 });
 
-t.test('detects an API below a path', async (t) => {
+t.test('detects an API below a path', nightly, async (t) => {
   const api = createServer((req, res) =>
     res.writeHead(path(req).startsWith('/v7/service') ? 200 : 401).end(),
   );

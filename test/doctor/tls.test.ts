@@ -5,6 +5,7 @@ import { createServer, type ServerOptions } from 'node:https';
 import t from 'tap';
 import { type Certificate, early, expired, issued, selfSigned } from '../helpers/certificates.js';
 import { temporaryFolder } from '../helpers/latchkey.js';
+import { nightly } from '../helpers/nightly.js';
 import { deployment, diagnose, found, KEY, listenOn } from './deployments.js';
 
 const pem = ({ cert, key }: Certificate) => ({ cert: readFileSync(cert), key: readFileSync(key) });
@@ -37,12 +38,12 @@ t.test('TLS', async (t) => {
     t.ok(sent > 0);
   });
 
-  await t.test('old versions', async (t) => {
+  await t.test('old versions', nightly, async (t) => {
     const url = await serve({ ...pem(good), minVersion: 'TLSv1', ciphers: 'ALL:@SECLEVEL=0' });
     t.same(await summaries(url, { ca }), ['TLSv1.0 is accepted', 'TLSv1.1 is accepted']);
   });
 
-  await t.test('a server with old versions only', async (t) => {
+  await t.test('a server with old versions only', nightly, async (t) => {
     let sent = 0;
     const options = { ...pem(good), minVersion: 'TLSv1', maxVersion: 'TLSv1.1', ciphers: 'ALL:@SECLEVEL=0' } as const;
     const server = createServer(options, (req, res) => {
@@ -58,7 +59,7 @@ t.test('TLS', async (t) => {
     t.match(await summaries(await serve(pem(expired(folder, 'old')))), [/expired on/]);
   });
 
-  await t.test('certificates that expire soon or start later', async (t) => {
+  await t.test('certificates that expire soon or start later', nightly, async (t) => {
     const near = selfSigned(folder, 'near', ['-days', '5']);
     const trusted = (certificate: Certificate) => ({ ca: readFileSync(certificate.cert, 'utf8') });
     const report = await diagnose(await serve(pem(near)), { ...trusted(near), checks: ['tls'] });
@@ -67,21 +68,21 @@ t.test('TLS', async (t) => {
     t.match(await summaries(await serve(pem(later)), trusted(later)), [/is not valid before/]);
   });
 
-  await t.test('an expired certificate of its issuer', async (t) => {
+  await t.test('an expired certificate of its issuer', nightly, async (t) => {
     const authority = expired(folder, 'old-authority');
     const leaf = issued(folder, 'of-old', 'old-authority');
     const chain = { cert: `${readFileSync(leaf.cert, 'utf8')}${readFileSync(authority.cert, 'utf8')}`, key: readFileSync(leaf.key) };
     t.match((await summaries(await serve(chain), { ca: readFileSync(authority.cert, 'utf8') })).join(), /A certificate of the chain (?:expired|is not valid)/);
   });
 
-  await t.test('plain HTTP in addition', async (t) => {
+  await t.test('plain HTTP in addition', nightly, async (t) => {
     const url = await serve(pem(good));
     const plain = async (listener: RequestListener) => summaries(url, { ca, plain: new URL(await listenOn(t, createPlain(listener))) });
     t.same(await plain(deployment({})), ['The API is also served without TLS']);
     t.same(await plain((req, res) => res.writeHead(308, { Location: `https://localhost${req.url}` }).end()), []);
   });
 
-  await t.test('a certificate for other names, of an unknown issuer', async (t) => {
+  await t.test('a certificate for other names, of an unknown issuer', nightly, async (t) => {
     const other = issued(folder, 'other.example', 'localhost');
     const url = await serve(pem(other));
     t.match(await summaries(url), [/issuer of the certificate is not known|intermediate/]);

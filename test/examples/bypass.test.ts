@@ -13,6 +13,7 @@ import { temporaryFolder } from '../helpers/latchkey.js';
 import { startNghttpx } from '../helpers/nghttpx.js';
 import { accepts, openRaw } from '../helpers/raw-client.mjs';
 import { freePort } from '../helpers/free-port.mjs';
+import { EVERY_CASE } from '../helpers/nightly.js';
 import { until } from '../helpers/until.js';
 
 const FRONTS = ['nginx', 'caddy'] as const;
@@ -196,6 +197,7 @@ t.test('no header reserved for proxies passes from a client', async (t) => {
       const odd = '!#$%&\'*+.^_`|~';
       const others = [...NAMES, 'x-auth-user-id', 'x-auth-role', 'service-key'].filter((name) => name.includes('-'));
       for (const [i, name] of others.entries()) {
+        if (!EVERY_CASE && i % 4 !== 0) continue;
         const spellings = [name.replaceAll('-', '_'), name.replaceAll('-', odd[i % odd.length] ?? ''), name.replace('-', '~')];
         for (const spelling of spellings) t.notMatch((await ask([capitalised(spelling)])).received, 'spoofed', spelling);
       }

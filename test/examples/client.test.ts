@@ -4,6 +4,7 @@ import { join, resolve } from 'node:path';
 import t from 'tap';
 import { blocksOf } from '../docs/markdown.js';
 import { PASSWORD, startFixture } from '../helpers/fixture.js';
+import { nightly } from '../helpers/nightly.js';
 
 const EXAMPLE = 'examples/client';
 const TSC = resolve('node_modules/@typescript/native/bin/tsc');
@@ -46,7 +47,7 @@ t.test('the client compiles and does what its page says', async (t) => {
   t.equal((await node(folder, ['dist/main.js'], { ...env, LATCHKEY_PASSWORD: 'wrong' })).code, 1);
 });
 
-t.test('what the interface lacks does not compile', async (t) => {
+t.test('what the interface lacks does not compile', nightly, async (t) => {
   const folder = copyOf(t);
   const file = join(folder, 'main.ts');
   const right = readFileSync(file, 'utf8');

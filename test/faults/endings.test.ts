@@ -4,6 +4,7 @@ import t from 'tap';
 import { exchange } from '../helpers/exchange.js';
 import { startFixture } from '../helpers/fixture.js';
 import { serveTcp } from '../helpers/http.js';
+import { EVERY_CASE } from '../helpers/nightly.js';
 import { openRaw } from '../helpers/raw-client.mjs';
 import { until } from '../helpers/until.js';
 
@@ -140,7 +141,7 @@ t.test('a response without a length may end in any way while its client does not
   ];
   for (const head of heads)
     for (const [about, end] of ends)
-      for (const tail of [100, 20_000, 60_000]) {
+      for (const tail of EVERY_CASE ? [100, 20_000, 60_000] : [20_000]) {
         big = (socket) => {
           socket.write(head);
           // More than the system buffers for the client, then a last piece while reading is

@@ -5,6 +5,7 @@ import { openRedisStore } from '../../src/store/redis.js';
 import { client, startFixture } from '../helpers/fixture.js';
 import { freshMetrics, send } from '../helpers/http.js';
 import { run, start, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
+import { nightly } from '../helpers/nightly.js';
 import { redisSettings, startRedis, startSentinel, untilInStep } from '../helpers/redis.js';
 import { matchLog, until } from '../helpers/until.js';
 
@@ -99,7 +100,7 @@ t.test('if a promoted replica lacks writes, revocations hold and lost tokens are
   t.match(await freshMetrics(first.server.admin), /^latchkey_store_history_changes_total [1-9]/m);
 }); // prettier-ignore
 
-t.test('acknowledge: after a promotion, what a replica confirmed exists, and no response says otherwise', async (t) => {
+t.test('acknowledge: after a promotion, what a replica confirmed exists, and no response says otherwise', nightly, async (t) => {
   const { master, replica, nodes } = await startSentinel(t);
   const confirms = await startRedis(t, '--replicaof', `127.0.0.1 ${master.port}`, '--replica-priority', '0');
   const inStep = () => replica.cli('DBSIZE') === master.cli('DBSIZE') && confirms.cli('DBSIZE') === master.cli('DBSIZE');
@@ -138,7 +139,7 @@ t.test('acknowledge: after a promotion, what a replica confirmed exists, and no 
   t.match(replica.cli('GET', '{latchkey:}history'), /^[0-9a-f]{40}:1$/);
 }); // prettier-ignore
 
-t.test('acknowledge: a change on too few replicas is not confirmed', async (t) => {
+t.test('acknowledge: a change on too few replicas is not confirmed', nightly, async (t) => {
   const master = await startRedis(t, '--repl-diskless-sync-delay', '0');
   const replica = await startRedis(t, '--replicaof', `127.0.0.1 ${master.port}`);
   await untilInStep(master, replica);
@@ -156,7 +157,7 @@ t.test('acknowledge: a change on too few replicas is not confirmed', async (t) =
   t.ok(await first.token('engineer'));
 }); // prettier-ignore
 
-t.test('does not use a server that is not a master', async (t) => {
+t.test('does not use a server that is not a master', nightly, async (t) => {
   const master = await startRedis(t);
   const replica = await startRedis(t, '--replicaof', `127.0.0.1 ${master.port}`);
   const store = await openRedisStore(redisSettings({ url: replica.url }));
@@ -171,7 +172,7 @@ t.test('does not use a server that is not a master', async (t) => {
   t.equal(await read(), 'refused');
 }); // prettier-ignore
 
-t.test('a revocations folder keeps revocations over a restart if the store lost them', async (t) => {
+t.test('a revocations folder keeps revocations over a restart if the store lost them', nightly, async (t) => {
   const redis = await startRedis(t);
   const folder = temporaryFolder(t);
   const revocations = join(folder, 'revocations');

@@ -5,6 +5,7 @@ import { block, CONTINUATION, DATA, END_HEADERS, END_STREAM, frame, FrameConnect
 import { CHECK } from '../helpers/grpc.js';
 import { freshMetrics, serveTcp } from '../helpers/http.js';
 import { temporaryFolder } from '../helpers/latchkey.js';
+import { nightly } from '../helpers/nightly.js';
 import { until } from '../helpers/until.js';
 
 /*
@@ -138,7 +139,7 @@ t.test('nothing is left of a client that makes a connection error', async (t) =>
   for (const { socket } of clients.values()) socket.destroy();
 });
 
-t.test('a drain does not wait for such clients', async (t) => {
+t.test('a drain does not wait for such clients', nightly, async (t) => {
   await makeErrors();
   const since = performance.now();
   t.match(await Promise.all(servers.map((each) => each.stop())), [{ code: 0 }, { code: 0 }]);

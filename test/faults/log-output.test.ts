@@ -8,6 +8,7 @@ import { client, directory, startFixture } from '../helpers/fixture.js';
 import { freePort } from '../helpers/free-port.mjs';
 import { freshMetrics, send, startUpstream } from '../helpers/http.js';
 import { temporaryFolder, workersOf, writeConfig } from '../helpers/latchkey.js';
+import { EVERY_CASE, nightly } from '../helpers/nightly.js';
 import { fillDisk, mountSmallDisk, NO_SMALL_DISK } from '../helpers/small-disk.js';
 import { until } from '../helpers/until.js';
 import { programOf } from '../loader/program.mjs';
@@ -47,7 +48,7 @@ async function counter(admin: string, name: string): Promise<number> {
 const droppedLines = (admin: string) => counter(admin, 'latchkey_log_dropped_total');
 const auditFailures = (admin: string) => counter(admin, 'latchkey_audit_failures_total');
 
-for (const workers of [1, 2]) {
+for (const workers of EVERY_CASE ? [1, 2] : [1]) {
   t.test(`a log that cannot be written, workers: ${workers}`, async (t) => {
     const { url, admin, token, stop } = await serveTo(t, '/dev/full', { workers });
     const headers = { 'Service-Key': await token('superuser') };
@@ -60,7 +61,7 @@ for (const workers of [1, 2]) {
   });
 }
 
-t.test('a pipe that is read slowly gets whole lines from every worker', async (t) => {
+t.test('a pipe that is read slowly gets whole lines from every worker', nightly, async (t) => {
   const pipe = join(temporaryFolder(t), 'pipe');
   execFileSync('mkfifo', [pipe]);
   const reader = openSync(pipe, constants.O_RDONLY | constants.O_NONBLOCK);
@@ -113,7 +114,7 @@ t.test('a log on a full disk continues once there is space', { skip: NO_SMALL_DI
   for (let i = 0; i < 10; i++) t.ok(paths.includes(`/space/${i}`), `entry ${i} after the disk has space`);
 });
 
-t.test('a worker that hangs makes the server not ready', async (t) => {
+t.test('a worker that hangs makes the server not ready', nightly, async (t) => {
   const { readiness, pid, stop } = await serveTo(t, '/dev/null', {
     workers: 2,
     limits: { drain_timeout: '1s' },
@@ -127,7 +128,7 @@ t.test('a worker that hangs makes the server not ready', async (t) => {
   t.same(await stop(), [0, null]);
 });
 
-t.test('audit entries that nobody reads are counted', async (t) => {
+t.test('audit entries that nobody reads are counted', nightly, async (t) => {
   const { server, url, token } = await startFixture(t, {}, { isolated: true });
   await token('superuser');
   t.equal(await auditFailures(server.admin), 0);

@@ -9,6 +9,7 @@ import { send, serveTcp, startUpstream } from '../helpers/http.js';
 import { INSTALLED, type StartOptions, start, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
 import { openRaw } from '../helpers/raw-client.mjs';
 import { freePort } from '../helpers/free-port.mjs';
+import { nightly } from '../helpers/nightly.js';
 import { fillDisk, mountSmallDisk, NO_SMALL_DISK } from '../helpers/small-disk.js';
 import { matchLog, until } from '../helpers/until.js';
 import { WebhookReceiver } from '../helpers/webhook-receiver.js';
@@ -24,9 +25,6 @@ async function serve(t: Test, config: object, options: StartOptions = {}) {
   const server = await start(t, file, { isolated: true, ...options });
   return { server, folder, file, ...client(server.url) };
 }
-
-// The first test mostly waits, for longer than all the others take.
-t.jobs = 2;
 
 t.test('workers that cannot serve end the process instead of restarting forever', async (t) => {
   const { server } = await serve(t, { workers: 2 });
@@ -82,7 +80,7 @@ t.test(
   },
 );
 
-t.test('a log that nobody reads blocks nothing', async (t) => {
+t.test('a log that nobody reads blocks nothing', nightly, async (t) => {
   const folder = temporaryFolder(t);
   const upstream = await startUpstream(t);
   const [port, admin] = [await freePort(), await freePort()];
@@ -155,7 +153,7 @@ t.test('a clock that is set back or forward', async (t) => {
   t.notMatch(server.stdout(), /"level":[56]0/);
 });
 
-t.test('50 slow readers of 100 MiB each with a small heap', async (t) => {
+t.test('50 slow readers of 100 MiB each with a small heap', nightly, async (t) => {
   const size = 100 * 1024 * 1024;
   const { url: upstreamUrl } = await serveTcp(t, (socket) => {
     socket.once('data', () => {
@@ -188,7 +186,7 @@ t.test('50 slow readers of 100 MiB each with a small heap', async (t) => {
   t.ok(grown < 100, `${Math.round(grown)} MiB`);
 });
 
-t.test('without file descriptors, logins wait, and what first loads later works', async (t) => {
+t.test('without file descriptors, logins wait, and what first loads later works', nightly, async (t) => {
   const receiver = await WebhookReceiver.start(t);
   const webhooks = [receiver.settings({ events: ['token.created'] })];
   const { server, url, create } = await serve(t, { webhooks }, { program: INSTALLED });

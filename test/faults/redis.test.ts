@@ -8,6 +8,7 @@ import { freshMetrics, send } from '../helpers/http.js';
 import { run, start, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
 import { startProxy } from '../helpers/proxy.js';
 import { freePort } from '../helpers/free-port.mjs';
+import { nightly } from '../helpers/nightly.js';
 import { startRedis, startSentinel } from '../helpers/redis.js';
 import { matchLog, until } from '../helpers/until.js';
 
@@ -52,7 +53,7 @@ t.test('FLUSHALL: a valid token gets 503, not 401, until an operator initializes
   t.equal(await status(second.url, await first.token('superuser')), 200);
 });
 
-t.test('retries a reload by itself if the store could not validate it', async (t) => {
+t.test('retries a reload by itself if the store could not validate it', nightly, async (t) => {
   const redis = await startRedis(t, '--appendonly', 'yes');
   const server = await startFixture(t, {
     store: { type: 'redis', sealing_key: SEALING_KEY, url: redis.url, command_timeout: '250ms' },
@@ -76,7 +77,7 @@ t.test('retries a reload by itself if the store could not validate it', async (t
   t.equal(server.server.stdout().match(/reload refused/g), null);
 });
 
-t.test('a Redis that comes up late with a wrong policy is used once an operator has fixed it', async (t) => {
+t.test('a Redis that comes up late with a wrong policy is used once an operator has fixed it', nightly, async (t) => {
   const redis = await startRedis(t);
   await redis.kill();
   const settings = ['--maxmemory', '100mb', '--maxmemory-policy', 'allkeys-lru'];
@@ -99,7 +100,7 @@ t.test('a Redis that comes up late with a wrong policy is used once an operator 
   t.equal(told?.length, 1, 'logged once');
 }); // prettier-ignore
 
-t.test('commands wait for a Redis that stands still longer than command_timeout', async (t) => {
+t.test('commands wait for a Redis that stands still longer than command_timeout', nightly, async (t) => {
   const redis = await startRedis(t);
   const { configFile, folder } = await startFixture(t, {
     store: { type: 'redis', sealing_key: SEALING_KEY, url: redis.url, command_timeout: '100ms' },
@@ -234,7 +235,7 @@ t.test('a damaged or foreign value denies only itself; a full memory refuses wri
   t.match(refused, { code: 1, stderr: /maxmemory-policy allkeys-lru\); set it to noeviction/ });
 }); // prettier-ignore
 
-t.test('a failover by Sentinel', async (t) => {
+t.test('a failover by Sentinel', nightly, async (t) => {
   const { master, cli, nodes } = await startSentinel(t);
   const { first, second } = await startTwo(t, { sentinel: { master: 'm', nodes } });
   const key = await first.token('superuser');
@@ -289,7 +290,7 @@ t.test('TLS, a client certificate, and a Redis user with minimal permissions', a
   t.match(await run(['user', 'list', '--config', untrusted]), { code: 1, stderr: /Redis is unavailable/ });
 }); // prettier-ignore
 
-t.test('a revocation during requests over two sidecars with two workers each', async (t) => {
+t.test('a revocation during requests over two sidecars with two workers each', nightly, async (t) => {
   const redis = await startRedis(t);
   const store = { type: 'redis', url: redis.url, sealing_key: SEALING_KEY };
   const first = await startFixture(t, { store, workers: 2 });
@@ -330,7 +331,7 @@ function statusBy(agent: Agent, url: string, key: string): Promise<number> {
   });
 }
 
-t.test('a server that is stopped while Redis is down exits in time, with 0', async (t) => {
+t.test('a server that is stopped while Redis is down exits in time, with 0', nightly, async (t) => {
   const redis = await startRedis(t);
   const first = await startFixture(t, {
     store: { type: 'redis', sealing_key: SEALING_KEY, command_timeout: '250ms', url: redis.url },

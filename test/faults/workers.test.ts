@@ -5,6 +5,7 @@ import { parse, stringify } from 'yaml';
 import { type Fixture, startFixture } from '../helpers/fixture.js';
 import { send } from '../helpers/http.js';
 import { workersOf } from '../helpers/latchkey.js';
+import { nightly } from '../helpers/nightly.js';
 import { openRaw } from '../helpers/raw-client.mjs';
 import { until } from '../helpers/until.js';
 
@@ -29,7 +30,7 @@ async function settles(t: Test, fixture: Fixture, about: string): Promise<void> 
   await until(async () => (await send(fixture.server.admin, '/readyz')).status === 200, 'ready');
 }
 
-t.test('a worker dies while the workers are replaced', async (t) => {
+t.test('a worker dies while the workers are replaced', nightly, async (t) => {
   const fixture = await startFixture(t, { workers: COUNT });
   const third = async (before: readonly number[]): Promise<number | undefined> => {
     const added = () => pids(fixture).find((pid) => !before.includes(pid));
@@ -58,7 +59,7 @@ t.test('a worker dies while the workers are replaced', async (t) => {
   t.same(pids(fixture), before, 'the rest stays as it was');
 });
 
-t.test('workers that are still starting are replaced too', async (t) => {
+t.test('workers that are still starting are replaced too', nightly, async (t) => {
   const fixture = await startFixture(t, { workers: COUNT });
   const [first, second] = pids(fixture);
   kill(first);
@@ -135,7 +136,7 @@ async function endWorkers(fixture: Fixture): Promise<void> {
   await until(refuses, 'no worker accepts connections');
 }
 
-t.test('SIGTERM to all processes breaks off no request in flight', async (t) => {
+t.test('SIGTERM to all processes breaks off no request in flight', nightly, async (t) => {
   const fixture = await startFixture(t, { workers: COUNT });
   const complete = await inFlight(t, fixture);
   await endWorkers(fixture);
@@ -146,7 +147,7 @@ t.test('SIGTERM to all processes breaks off no request in flight', async (t) => 
   t.same(await stopped, { code: 0, signal: null });
 });
 
-t.test('workers that end by themselves are replaced while they finish their requests', async (t) => {
+t.test('workers that end by themselves are replaced while they finish their requests', nightly, async (t) => {
   const fixture = await startFixture(t, { workers: COUNT });
   const before = pids(fixture);
   const complete = await inFlight(t, fixture);

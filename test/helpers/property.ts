@@ -5,7 +5,7 @@ import t from 'tap';
 /**
  * Maximum number of runs in the test suite, to save time. `npm run fuzz:properties` is not limited.
  */
-const MOST_IN_SUITE = 100;
+const MOST_IN_SUITE = 60;
 
 /**
  * Returns the run options of a property. `FC_RUNS` sets the number of runs; `full` uses the

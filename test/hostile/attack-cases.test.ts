@@ -5,6 +5,7 @@ import { parse } from 'yaml';
 import { client, directory } from '../helpers/fixture.js';
 import { send } from '../helpers/http.js';
 import { start, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
+import { EVERY_CASE } from '../helpers/nightly.js';
 import { until } from '../helpers/until.js';
 import { type AttackCase, derivedValues, runCase } from './attack-case.js';
 import { startRecorder } from './recorder.js';
@@ -18,10 +19,7 @@ const exceptions = parse(
 
 /** Number of servers that share the cases. Cases mostly wait, so several can run at once. */
 const LANES = 4;
-// Tests one and two workers concurrently.
-t.jobs = 2;
-
-for (const workers of [1, 2]) {
+for (const workers of EVERY_CASE ? [1, 2] : [1]) {
   t.test(`each case as exact bytes, ${workers} worker(s)`, async (t) => {
     const queue = cases.filter(({ id }) => !(id in exceptions));
     t.ok(queue.length > 200, 'the file contains the cases');

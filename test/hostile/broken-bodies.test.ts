@@ -4,6 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { connect as connectTls } from 'node:tls';
 import t from 'tap';
 import { serveHttp } from '../helpers/http.js';
+import { EVERY_CASE } from '../helpers/nightly.js';
 import { createRandom, type Random } from '../helpers/random.js';
 import { openRaw } from '../helpers/raw-client.mjs';
 import { until } from '../helpers/until.js';
@@ -16,7 +17,7 @@ import { startBoth } from './both-protocols.js';
  */
 
 const CLIENTS = 12;
-const REQUESTS = 15;
+const REQUESTS = EVERY_CASE ? 15 : 6;
 const SIZES = [1, 20, 4_000, 66_000, 200_000];
 /** Time for the last requests to arrive. */
 const SETTLE_MS = 300;

@@ -4,6 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { serveTcp } from '../helpers/http.js';
 import { openHttp2 } from '../helpers/http2.js';
+import { EVERY_CASE } from '../helpers/nightly.js';
 import { createRandom, type Random } from '../helpers/random.js';
 import { openRaw } from '../helpers/raw-client.mjs';
 import { readAnswers } from '../helpers/strict.mjs';
@@ -17,7 +18,7 @@ import { startBoth } from './both-protocols.js';
  */
 
 const CLIENTS = 12;
-const REQUESTS = 15;
+const REQUESTS = EVERY_CASE ? 15 : 6;
 const SIZES = [1, 20, 4_000, 66_000, 300_000];
 const KINDS = ['whole', 'whole', 'end', 'reset'] as const;
 type Kind = (typeof KINDS)[number];

@@ -2,6 +2,7 @@ import * as fc from 'fast-check';
 import t from 'tap';
 import { client, PASSWORD, startFixture } from '../helpers/fixture.js';
 import { send } from '../helpers/http.js';
+import { EVERY_CASE } from '../helpers/nightly.js';
 import { options, told } from '../helpers/property.js';
 import { startRedis } from '../helpers/redis.js';
 
@@ -71,6 +72,8 @@ const STORES = {
 };
 
 for (const [kind, { settings, runs }] of Object.entries(STORES)) {
+  // `test/store/texts.test.ts` compares both stores.
+  if (kind === 'redis' && !EVERY_CASE) continue;
   const { url } = await startFixture(t, {
     interface: { account_endpoints: true, token_endpoints: 'session_or_token' },
     login: { max_failures: 100 },

@@ -12,6 +12,7 @@ import {
 } from '../../src/config/schema/listen.js';
 import { send } from '../helpers/http.js';
 import { freePort } from '../helpers/free-port.mjs';
+import { nightly } from '../helpers/nightly.js';
 import { readDockerfile, readDockerignore, stagesOf, wordsOf } from './dockerfile.mjs';
 
 const stages = stagesOf(readDockerfile('Dockerfile'));
@@ -65,7 +66,7 @@ t.test('the native packages ship binaries for both platforms, so nothing is comp
   }
 });
 
-t.test('runs with production packages only, without privileges, from read-only folders', async (t) => {
+t.test('runs with production packages only, without privileges, from read-only folders', nightly, async (t) => {
   const root = mkdtempSync(join(tmpdir(), 'latchkey-image-'));
   t.teardown(() => rmSync(root, { recursive: true, force: true }));
   chmodSync(root, 0o755);

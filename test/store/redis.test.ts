@@ -11,6 +11,7 @@ import { learnRevocations } from '../../src/store/redis/history.js';
 import { openRedisStore } from '../../src/store/redis.js';
 import { removalTime } from '../../src/store/removal-time.js';
 import { movable } from '../helpers/clock.js';
+import { EVERY_CASE, nightly } from '../helpers/nightly.js';
 import { redisSettings, startCluster, startRedis, startSentinel } from '../helpers/redis.js';
 import { storeContract } from './contract.js';
 import { BASE, createToken, NOW, ownerOf, token, user } from './contract/records.js';
@@ -27,7 +28,7 @@ t.test('the store contract on one node', async (t) => {
   });
 });
 
-t.test('the store contract behind a sentinel', async (t) => {
+t.test('the store contract behind a sentinel', nightly, async (t) => {
   const { nodes } = await startSentinel(t, 60_000);
   await storeContract(t, () => {
     const settings = redisSettings({
@@ -55,10 +56,14 @@ t.test('sentinels with a password', async (t) => {
 
 t.test('the store contract on a cluster of three', async (t) => {
   const { nodes } = await startCluster(t);
-  await storeContract(t, () => {
-    const settings = redisSettings({ cluster: nodes, prefix: prefix() });
-    return { open: () => openRedisStore(settings) };
-  });
+  await storeContract(
+    t,
+    () => {
+      const settings = redisSettings({ cluster: nodes, prefix: prefix() });
+      return { open: () => openRedisStore(settings) };
+    },
+    EVERY_CASE ? undefined : ['tokens'],
+  );
 });
 
 t.test('with the longest command timeout, changes wait for a slow Redis', async (t) => {
@@ -166,7 +171,7 @@ t.test('a sidecar whose clock is ahead removes nothing that is active by the clo
   await maintenance.close();
 }); // prettier-ignore
 
-t.test('a sidecar whose clock is ahead makes no room by removing an active token', async (t) => {
+t.test('a sidecar whose clock is ahead makes no room by removing an active token', nightly, async (t) => {
   const { url, cli } = await startRedis(t);
   const store = await openRedisStore(redisSettings({ url }));
   await store.maintenance.initialize();
