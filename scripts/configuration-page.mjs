@@ -91,13 +91,10 @@ upstream: http://127.0.0.1:3000
 - **YAML** is version 1.2, so \`yes\` and \`off\` are text. Aliases, merge keys and type tags are errors.
 - **Durations** are written like \`250ms\`, \`30s\`, \`15m\`, \`12h\` or \`7d\`, and **sizes** like \`512B\`,
   \`64KiB\`, \`1MiB\` or \`1GiB\`.
-- **Variables**: \`\${NAME}\` in a value is replaced with an environment variable, and
-  \`\${file:/run/secrets/x}\` with the text of a file, which a reload reads again.
-  \`\${NAME:-default}\` has a default for a variable that is unset or empty. Where a list belongs,
+- **Variables**: \`\${NAME}\` stands for an environment variable, \`\${NAME:-default}\` for one that may be
+  unset or empty, and \`\${file:/run/secrets/x}\` for the text of a file. Where a list belongs,
   \`\${LIST}\` alone is split at commas. For a literal \`\${\`, write \`$\${\`. In a directory file, you
   can use them only in secrets: ${secretKeys(directorySchema).map(code).join(', ')}.
-- **Secrets** are never shown, neither in errors nor in \`/-/config\` on the admin port.
-- **Defaults**: a key without one is not set.
 - **File paths** are relative to the folder of the configuration file.
 - A [reload](operating.md#reload) applies a change of a key, unless its meaning ends with _Restart_.
 - In key names, \`NAME\` stands for a name of your choice, and \`[]\` for each entry of a list.
