@@ -34,14 +34,19 @@ export type Checked = {
     }
 );
 
+/** The user with a login, and the highest cost of a password hash; undefined where others check. */
+export type Found = { readonly user: User | undefined; readonly costliest: number } | undefined;
+
 export interface Accounts {
   /**
    * Runs a check in turn.
    * @throws Unavailable if it could not run in time
    */
   enqueue<T>(network: string, work: () => Promise<T>): Promise<T>;
+  /** Reads what a check of a login needs, so that nothing has to wait for it. */
+  find(login: string): Promise<Found>;
   /** Call it from work passed to {@link Accounts.enqueue}. */
-  check(proof: Proof): Promise<Checked>;
+  check(proof: Proof, found: Promise<Found>): Promise<Checked>;
   /** Called after a successful password login, in the same queued work. */
   loggedIn(user: User, password: string): Promise<void>;
 }

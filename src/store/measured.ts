@@ -19,6 +19,7 @@ const KINDS: { readonly [P in keyof Store]: Readonly<Record<keyof Store[P], Oper
   tokens: {
     find: 'find_token',
     get: 'read',
+    getWithOwner: 'read',
     family: 'read',
     listOfUser: 'read',
     listOfCustomer: 'read',

@@ -3,6 +3,7 @@ import { LRUCache } from 'lru-cache';
 import type { EpochMs } from '../../util/time.js';
 import {
   type Commit,
+  type Count,
   type Followed,
   type Key,
   type Kv,
@@ -11,6 +12,7 @@ import {
   type Revision,
   type Stored,
   storedOf,
+  textOf,
   type Touch,
 } from '../core/kv.js';
 import { partsOf } from '../parts.js';
@@ -28,16 +30,18 @@ export class RedisKv implements Kv {
   readonly #reportsLost: boolean;
   readonly #told: (names: readonly string[]) => void;
   readonly #close: () => Promise<void>;
-  readonly #known = new KnownRecords();
+  readonly #known: KnownRecords;
 
   private constructor(
     run: Run,
     reportsLost: boolean,
     told: (names: readonly string[]) => void,
     close: () => Promise<void>,
+    sessionOf: () => MasterSession | undefined,
     urgent?: Run,
   ) {
-    this.urgent = urgent === undefined ? this : new RedisKv(urgent, reportsLost, told, close);
+    this.urgent = urgent === undefined ? this : new RedisKv(urgent, reportsLost, told, close, sessionOf);
+    this.#known = new KnownRecords(sessionOf);
     this.#run = run;
     this.#reportsLost = reportsLost;
     this.#told = told;
@@ -50,6 +54,7 @@ export class RedisKv implements Kv {
       false,
       (names) => client.events.ended(names),
       async () => client.close(),
+      () => client.held,
       async (name, ...args) => client.script(name, args, 'urgent'),
     );
   }
@@ -61,6 +66,7 @@ export class RedisKv implements Kv {
       true,
       () => undefined,
       async () => undefined,
+      () => session,
     );
   }
 
@@ -83,6 +89,19 @@ export class RedisKv implements Kv {
       next = stored.ref;
     }
     return { chain, beside: this.#known.get(beside, used) };
+  }
+
+  recent(key: Key): { readonly stored: Stored | undefined } | undefined {
+    return this.#known.recent(key);
+  }
+
+  async readAndCount(keys: readonly Key[], counts: readonly Count[]) {
+    const asked = counts.flatMap(({ index, from }) => [index, from ?? '-inf']);
+    const [texts, found] = (await this.#run('readAndCount', keys.length, ...keys, ...asked)) as [
+      (string | null)[],
+      number[],
+    ];
+    return { found: texts.map((text, i) => this.#known.get(keys[i] as Key, text)), counts: found };
   }
 
   async range(index: string, { from, to, after, before, limit = Infinity }: Range): Promise<Member[]> {
@@ -152,7 +171,12 @@ export class RedisKv implements Kv {
       ),
       JSON.stringify(tell),
     );
-    if (revision === '') return null;
+    if (revision === '') {
+      this.#known.forget(expect.keys());
+      return null;
+    }
+    for (const [key, each] of put)
+      this.#known.get(key, each && textOf(revision as Revision, each.ref, each.value));
     if (tell.length > 0) this.#told(tell);
     return revision as Revision;
   }
@@ -184,12 +208,43 @@ function ends(from: number | undefined, to: number | undefined): { from: string;
   return { from: String(from ?? '-inf'), to: String(to ?? '+inf') };
 }
 
+/** How long a record counts as recent, in milliseconds: most of a request, hashing included. */
+const RECENT_MS = 2_000;
+
 /** Decodes records; the same text gives the same object. */
 class KnownRecords {
   readonly #known = new LRUCache<Key, { readonly text: string; readonly stored: Stored }>({ max: 10_000 });
+  readonly #recent = new LRUCache<Key, { readonly stored: Stored | undefined }>({
+    max: 1_000,
+    ttl: RECENT_MS,
+  });
+
+  /** A new master may have lost commits, and give their numbers to others. */
+  readonly #sessionOf: () => MasterSession | undefined;
+  #session: MasterSession | undefined;
+
+  constructor(sessionOf: () => MasterSession | undefined) {
+    this.#sessionOf = sessionOf;
+  }
 
   get(key: Key, text: string | null): Stored | undefined {
-    if (text === null) return undefined;
+    const stored = text === null ? undefined : this.#decoded(key, text);
+    this.#recent.set(key, { stored });
+    return stored;
+  }
+
+  recent(key: Key): { readonly stored: Stored | undefined } | undefined {
+    const session = this.#sessionOf();
+    if (session !== this.#session) this.#recent.clear();
+    this.#session = session;
+    return this.#recent.get(key);
+  }
+
+  forget(keys: Iterable<Key>): void {
+    for (const key of keys) this.#recent.delete(key);
+  }
+
+  #decoded(key: Key, text: string): Stored {
     const known = this.#known.get(key);
     if (known?.text === text) return known.stored;
     const stored = storedOf(text);
