@@ -17,7 +17,7 @@ import { cachedStore } from '../../store/cache/cached-store.js';
 import { TokenCache } from '../../store/cache/token-cache.js';
 import { Creations } from '../../store/creations.js';
 import { CHANGED_KEYS, changedByKey, endedByName, type Endings } from '../../store/endings.js';
-import { measured, type OnOperation } from '../../store/measured.js';
+import type { OnOperation } from '../../store/measured.js';
 import { openRedisStore, redisStore } from '../../store/redis.js';
 import { RedisClient } from '../../store/redis/client.js';
 import { openQuestions } from '../../store/core/fleet.js';
@@ -61,8 +61,7 @@ export async function openNetworkedStore(
   const revocations = new Revocations(openRevocationFiles(settings.revocations, log));
   const creations = new Creations(revocations);
   const client = new RedisClient(settings);
-  const plain = redisStore(client);
-  const redis = measured(plain, onOperation);
+  const redis = redisStore(client, onOperation);
   const corrected = withRevocations(redis, revocations, creations);
   const cache = new TokenCache(
     corrected,
@@ -99,7 +98,7 @@ export async function openNetworkedStore(
     ended,
     adopt: async (session, forgetful) => {
       if (!forgetful) return;
-      const change = await restoreHistory(client, plain.events, session, memory);
+      const change = await restoreHistory(client, redis.events, session, memory);
       // The first master cannot have lost anything that this process wrote.
       if (known || change.reapplied > 0) noteHistory(log, change);
       known = true;
@@ -107,7 +106,7 @@ export async function openNetworkedStore(
   }; // prettier-ignore
   /** An emptied store may begin again with what was revoked: legacy keys in a directory file. */
   const reapply = (): void => {
-    reapplyRevocations(plain, revocations).then(
+    reapplyRevocations(redis, revocations).then(
       (reapplied) => reapplied > 0 && noteHistory(log, { reapplied, recovered: 0, lost: [] }),
       () => undefined,
     );
