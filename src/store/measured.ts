@@ -1,5 +1,4 @@
 import { performance } from 'node:perf_hooks';
-import type { MaybePromise } from '../util/async.js';
 import { keyOf, SESSION, TOKEN } from './core/kinds.js';
 import type { Kv } from './core/kv.js';
 
@@ -19,29 +18,27 @@ export type OnOperation = (
 
 /** Times what a store does. Results are passed through unchanged. */
 export function measured(inner: Kv, onOperation: OnOperation): Kv {
-  const timed = <Args extends unknown[], T>(
-    operation: Operation,
-    method: (this: Kv, ...args: Args) => MaybePromise<T>,
-  ) => timedMethod(method.bind(inner), operation, onOperation);
-  const [findToken, findSession, follow] = (['find_token', 'find_session', 'read'] as const).map(
-    (operation) => timed(operation, inner.follow),
-  ) as [Kv['follow'], Kv['follow'], Kv['follow']];
+  const timed = <Args extends unknown[], T>(operation: Operation, method: (...args: Args) => T) =>
+    timedMethod(method, operation, onOperation);
+  const follow: Kv['follow'] = (key, beside) => inner.follow(key, beside);
+  const [findToken, findSession] = [timed('find_token', follow), timed('find_session', follow)];
+  const followOther = timed('read', follow);
   const [tokens, sessions] = [keyOf(TOKEN, ''), keyOf(SESSION, '')];
   const kv: Kv = {
-    read: timed('read', inner.read),
+    read: timed('read', (keys: Parameters<Kv['read']>[0]) => inner.read(keys)),
     follow: (key, beside) => {
       if (key.startsWith(tokens)) return findToken(key, beside);
-      return key.startsWith(sessions) ? findSession(key, beside) : follow(key, beside);
+      return key.startsWith(sessions) ? findSession(key, beside) : followOther(key, beside);
     },
-    ...(inner.recent === undefined ? {} : { recent: inner.recent.bind(inner) }),
+    ...(inner.recent === undefined ? {} : { recent: (key) => inner.recent?.(key) }),
     ...(inner.readAndCount === undefined
       ? {}
-      : { readAndCount: timed('read', inner.readAndCount) as NonNullable<Kv['readAndCount']> }),
-    range: timed('read', inner.range),
-    count: timed('read', inner.count),
-    scores: timed('read', inner.scores),
-    commit: timed('write', async (change) => inner.commit(change)),
-    touch: timed('record_uses', inner.touch) as Kv['touch'],
+      : { readAndCount: timed('read', inner.readAndCount.bind(inner)) }),
+    range: timed('read', (...args: Parameters<Kv['range']>) => inner.range(...args)),
+    count: timed('read', (...args: Parameters<Kv['count']>) => inner.count(...args)),
+    scores: timed('read', (...args: Parameters<Kv['scores']>) => inner.scores(...args)),
+    commit: timed('write', async (change: Parameters<Kv['commit']>[0]) => inner.commit(change)),
+    touch: timed('record_uses', async (uses: Parameters<Kv['touch']>[0]) => inner.touch(uses)),
     confirmMissing: () => inner.confirmMissing(),
     get urgent() {
       return urgent;
@@ -54,13 +51,13 @@ export function measured(inner: Kv, onOperation: OnOperation): Kv {
 }
 
 function timedMethod<Args extends unknown[], T>(
-  method: (...args: Args) => MaybePromise<T>,
+  method: (...args: Args) => T,
   operation: Operation,
   onOperation: OnOperation,
-): (...args: Args) => MaybePromise<T> {
+): (...args: Args) => T {
   return (...args) => {
     const startedAt = performance.now();
-    let result: MaybePromise<T>;
+    let result: T;
     try {
       result = method(...args);
     } catch (error) {

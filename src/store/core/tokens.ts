@@ -295,6 +295,6 @@ async function readTokens(tx: Transaction, ids: readonly string[]): Promise<Map<
     if (token !== undefined) found.set(id, { token, use: (await tx.peek(USE, id)) ?? null });
   }
   const owners = [...found.values()].map(({ token }) => keyOf(USER, token.userId));
-  await tx.load(owners, owners);
+  await tx.load(owners);
   return found;
 }

@@ -61,13 +61,14 @@ export class Transaction {
       return answer.counts;
     }
     await this.load(missing);
-    return Promise.all(counts.map(({ index, from }) => this.#kv.count(index, from)));
+    return Promise.all(counts.map(async ({ index, from }) => this.#kv.count(index, from)));
   }
 
   #missing(keys: readonly Key[]): Key[] {
     return [...new Set(keys)].filter((key) => {
       if (this.#read.has(key)) return false;
-      const recent = this.#mayGuess ? this.#kv.recent?.(key) : undefined;
+      // The commit does not check those that may change until then.
+      const recent = this.#mayGuess && !this.#loose.has(key) ? this.#kv.recent?.(key) : undefined;
       if (recent === undefined) return true;
       this.#hasGuessed = true;
       this.#read.set(key, recent.stored);
