@@ -35,10 +35,15 @@ export type Checked = {
     }
 );
 
+/** The user with a login, and the highest cost of a password hash; undefined where others check. */
+export type Found = { readonly user: User | undefined; readonly costliest: number } | undefined;
+
 export interface Accounts {
   /** In which {@link Accounts.check} runs. */
   readonly queue: Pick<LoginQueue, 'run'>;
-  check(proof: Proof): Promise<Checked>;
+  /** Reads what a check of a login needs, so that nothing has to wait for it. */
+  find(login: string): Promise<Found>;
+  check(proof: Proof, found: Promise<Found>): Promise<Checked>;
   /** Called after a successful password login, in the same queued work. */
   loggedIn(user: User, password: string): Promise<void>;
 }

@@ -47,6 +47,10 @@ export class HttpAccounts implements Accounts {
     this.#settings = settings;
   }
 
+  async find(): Promise<undefined> {
+    return undefined;
+  }
+
   async check(proof: Proof): Promise<Checked> {
     const account = await this.#request(proof);
     if (account === 'wrong') return { verdict: account, user: await this.#known(proof.login) };

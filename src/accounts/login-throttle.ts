@@ -60,15 +60,31 @@ export class LoginThrottle {
     this.#settings = settings;
   }
 
-  /** 0 if an attempt is allowed now. Counts nothing. */
-  async secondsToWait(attempted: Attempted, now: EpochMs): Promise<number> {
-    const counts = await this.#countsOf(attempted, now);
-    return seconds(await this.#store.blockedUntil(counts.limits, now), now);
+  /**
+   * The seconds to wait, and whether the address logged in before. Counts nothing. What may count is read
+   * at once.
+   */
+  async look(
+    attempted: Attempted,
+    now: EpochMs,
+  ): Promise<{ readonly wait: number; readonly known: boolean }> {
+    const [known, ifKnown, otherwise] = await Promise.all([
+      this.#isKnown(attempted, now),
+      this.#store.blockedUntil(this.#countsOf(attempted, true).limits, now),
+      this.#store.blockedUntil(this.#countsOf(attempted, false).limits, now),
+    ]);
+    return { wait: seconds(known ? ifKnown : otherwise, now), known };
   }
 
-  /** Counts an attempt; returns the seconds to wait if it is not allowed yet. */
-  async reserve(attempted: Attempted, now: EpochMs): Promise<Reservation | number> {
-    const { account, networks, code, limits } = await this.#countsOf(attempted, now);
+  /**
+   * Counts an attempt; returns the seconds to wait if it is not allowed yet.
+   * @param isKnown of its address, if that was read a moment ago
+   */
+  async reserve(attempted: Attempted, now: EpochMs, isKnown?: boolean): Promise<Reservation | number> {
+    const { account, networks, code, limits } = this.#countsOf(
+      attempted,
+      isKnown ?? (await this.#isKnown(attempted, now)),
+    );
     const until = await this.#store.reserve(limits, now);
     if (until > now) return seconds(until, now);
     const released = networks.map(({ key }) => key);
@@ -90,14 +106,18 @@ export class LoginThrottle {
           }
         }
       },
-      nextWait: (at) => this.secondsToWait(attempted, at),
+      nextWait: async (at) => (await this.look(attempted, at)).wait,
     };
   }
 
-  async #countsOf(attempted: Attempted, now: EpochMs) {
+  async #isKnown(attempted: Attempted, now: EpochMs): Promise<boolean> {
+    const { account, address } = knownAddress(attempted);
+    return (await this.#store.listKnownAddresses(account, now)).includes(address);
+  }
+
+  #countsOf(attempted: Attempted, known: boolean) {
     const { max_failures: free, lockout: longestWait } = this.#settings;
     const { account: login, address } = knownAddress(attempted);
-    const known = (await this.#store.listKnownAddresses(login, now)).includes(address);
     const account = failures(known ? knownKey(login, address) : accountKey(login), free, this.#settings);
     const networks = networkFailures('address:', attempted.address, this.#settings);
     const wrongCodes: AttemptLimit = {

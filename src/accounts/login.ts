@@ -101,12 +101,14 @@ export class Logins {
     if (caller !== undefined && loginKey(login) !== loginKey(caller.login)) return OTHER_USER;
     const complete = { ...attempt, ...given.value, otp: attempt.otp?.trim() || undefined };
     const attempted = { login, address, hasCode: complete.otp !== undefined };
-    const wait = await this.#throttle.secondsToWait(attempted, Date.now());
+    const { wait, known } = await this.#throttle.look(attempted, Date.now());
     if (wait > 0) return throttledRefusal(wait);
     const network = networkOf(address);
     try {
       return await this.#oneAtATime(loginKey(login), network, () =>
-        this.#accounts.queue.run(network, () => this.#try(complete, attempted, wrongStatus, grant)),
+        this.#accounts.queue.run(network, () =>
+          this.#try(complete, { ...attempted, known }, wrongStatus, grant),
+        ),
       );
     } catch (error) {
       if (error instanceof Unavailable && error.refusal.refusal === 'overloaded') return error.refusal;
@@ -117,16 +119,20 @@ export class Logins {
   /** Counts the attempt as a failure first, and takes it back if it was not one. */
   async #try<Granted extends object | null>(
     attempt: CompleteAttempt,
-    attempted: Attempted,
+    { known, ...attempted }: Attempted & { readonly known: boolean },
     wrongStatus: WrongStatus,
     grant: Grant<Granted>,
   ): Promise<LoggedIn<Granted> | Refusal> {
-    const reserved = await this.#throttle.reserve(attempted, Date.now());
+    const { login, password, otp } = attempt;
+    // Asked together with the reservation, to wait for the store once.
+    const found = this.#accounts.find(login);
+    found.catch(() => undefined);
+    const reserved = await this.#throttle.reserve(attempted, Date.now(), known);
     if (typeof reserved === 'number') return throttledRefusal(reserved);
     let attemptOutcome: AttemptOutcome | 'settled' = 'not_checked';
+    let settling: Promise<void> | undefined;
     try {
-      const { login, password, otp } = attempt;
-      const checked = await this.#accounts.check({ login, password, otp });
+      const checked = await this.#accounts.check({ login, password, otp }, found);
       if (checked.verdict !== 'right') {
         attemptOutcome = 'settled';
         return await this.#refuse(checked, reserved, wrongStatus);
@@ -137,17 +143,23 @@ export class Logins {
       // The login name may have been given to someone else since the credential was looked up.
       if (attempt.caller !== undefined && user.id !== attempt.caller.id)
         return withAuditEvents(OTHER_USER, auditEvents);
+      attemptOutcome = 'settled';
+      // Together with the grant, to wait for the store once.
+      settling = settle(reserved, 'succeeded');
       const granted = await reporting(auditEvents, async () => grant(user));
       if (granted === 'owner_changed') {
-        attemptOutcome = 'settled';
-        return await this.#refuse({ ...checked, verdict: 'wrong' }, reserved, wrongStatus);
+        await settling;
+        // Its password may have been changed, so the attempt counts as a failure after all.
+        const again = await this.#throttle.reserve(attempted, Date.now(), known);
+        if (typeof again === 'number') return throttledRefusal(again);
+        return await this.#refuse({ ...checked, verdict: 'wrong' }, again, wrongStatus);
       }
-      attemptOutcome = 'succeeded';
       await this.#accounts.loggedIn(user, password).catch(ignoreUnavailable);
       if (granted !== null && 'refusal' in granted) return withAuditEvents(granted, auditEvents);
       return { user, granted, auditEvents };
     } finally {
-      if (attemptOutcome !== 'settled') await settle(reserved, attemptOutcome);
+      if (attemptOutcome !== 'settled') settling = settle(reserved, attemptOutcome);
+      await settling;
     }
   }
 

@@ -46,12 +46,15 @@ export class Sessions {
    * Starts a session unless the user changed. The secret is never stored. The least recently used sessions
    * beyond the maximum end.
    * @param provider no session is started if this provider has reported the logout meanwhile
+   * @param ready what else has to succeed before a session is started
    */
   start(
     user: User,
     ip: string,
     userAgent: string | undefined,
     now: EpochMs,
+    provider?: undefined,
+    ready?: Promise<unknown>,
   ): Promise<StartedSession | 'owner_changed'>;
   start(
     user: User,
@@ -66,7 +69,10 @@ export class Sessions {
     userAgent: string | undefined,
     now: EpochMs,
     provider?: ProviderLogin & { readonly pending: PendingLogin },
+    ready: Promise<unknown> = Promise.resolve(),
   ): Promise<StartedSession | 'owner_changed' | 'logged_out'> {
+    // It is awaited within the change.
+    ready.catch(() => undefined);
     const secret = newSessionId();
     const session: Session = {
       digest: digestOf(secret),
@@ -82,7 +88,7 @@ export class Sessions {
     const { max_per_user: most } = this.#settings;
     const ended = await reportingUnknown(
       [sessionEvent('session.started', session, user.customerId)],
-      async () => this.#store.create(session, user, most, provider?.pending),
+      async () => this.#store.create(session, user, most, provider?.pending, ready),
     );
     return typeof ended === 'string' ? ended : { session, secret, ended };
   }

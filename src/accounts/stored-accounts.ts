@@ -1,7 +1,7 @@
 import { digestOf } from '../domain/secret.js';
 import type { User } from '../domain/user.js';
 import type { DirectoryStore } from '../store/directory-store.js';
-import type { Accounts, Checked, Proof } from './accounts.js';
+import type { Accounts, Checked, Found, Proof } from './accounts.js';
 import { otpAccepted } from './login-audit-events.js';
 import type { OneTimePasswords } from './one-time-passwords.js';
 import type { Passwords } from './passwords.js';
@@ -20,10 +20,17 @@ export class StoredAccounts implements Accounts {
     this.queue = passwords.queue;
   }
 
+  async find(login: string): Promise<Found> {
+    const [user, costliest] = await Promise.all([
+      this.#directory.getUserByLogin(login),
+      this.#directory.getPasswordCost(),
+    ]);
+    return { user, costliest };
+  }
+
   /** An unknown login takes as much work as a wrong password. */
-  async check({ login, password, otp }: Proof): Promise<Checked> {
-    const user = await this.#directory.getUserByLogin(login);
-    const costliest = await this.#directory.getPasswordCost();
+  async check({ password, otp }: Proof, found: Promise<Found>): Promise<Checked> {
+    const { user, costliest = 0 } = (await found) ?? {};
     const right = await this.#passwords.verify(user?.passwordHash ?? null, password, costliest);
     if (!right || user === undefined) return { verdict: 'wrong', user: user ?? null };
     if (user.locked) return { verdict: 'locked', user };

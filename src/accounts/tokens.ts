@@ -81,10 +81,8 @@ export class Tokens {
     const limits = readRestrictions(request.restrictions);
     if ('refusal' in limits) return limits;
 
-    const { max_per_user: active, max_stored_per_customer: ofCustomer } = this.#settings;
-    if (await this.#store.tokens.customerHasAtLeast(user.customerId, ofCustomer))
-      return unprocessable(`The customer already has ${ofCustomer} tokens; revoke some first`);
-    const { stored } = limitsOf(this.#settings);
+    const { max_stored_per_customer: most } = this.#settings;
+    const { active, stored } = limitsOf(this.#settings);
 
     const secret = newAccessToken();
     const token: Token = {
@@ -101,11 +99,18 @@ export class Tokens {
       ...(limits.restrictions === undefined ? {} : { restrictions: limits.restrictions }),
     };
     const created = await reportingUnknown([tokenCreatedEvent(token, user.customerId)], async () =>
-      this.#store.tokens.create(token, user, { active, stored }, now),
+      this.#store.tokens.create(
+        token,
+        user,
+        { active, stored, ofCustomer: { id: user.customerId, most } },
+        now,
+      ),
     );
     switch (created) {
       case 'created':
         return { token, secret };
+      case 'customer_full':
+        return unprocessable(`The customer already has ${most} tokens; revoke some first`);
       case 'limit_reached':
         return unprocessable(`The user already has ${active} active tokens`);
       case 'full':
@@ -127,18 +132,21 @@ export class Tokens {
 
   /** Undefined if it is another customer's. */
   async get(id: string, customerId: string): Promise<TokenWithUse | undefined> {
-    return this.#ofCustomer(customerId, ID.test(id) ? await this.#store.tokens.get(id) : undefined);
+    const known = ID.test(id) ? await this.#store.tokens.getWithOwner(id) : undefined;
+    return this.#ofCustomer(customerId, known?.found, known?.owner);
   }
 
   /** Like {@link get}, but of a token that is gone returns one that came from it by rotation. */
   async trace(id: string, customerId: string): Promise<TokenWithUse | undefined> {
     const found = await this.get(id, customerId);
     if (found !== undefined || !ID.test(id)) return found;
-    return this.#ofCustomer(customerId, (await this.#store.tokens.family(id, 1))[0]);
+    const [descendant] = await this.#store.tokens.family(id, 1);
+    const owner = descendant && (await this.#store.directory.getUser(descendant.token.userId));
+    return this.#ofCustomer(customerId, descendant, owner);
   }
 
-  async #ofCustomer(customerId: string, found: TokenWithUse | undefined): Promise<TokenWithUse | undefined> {
-    const owner = found && (await this.#store.directory.getUser(found.token.userId));
+  /** Undefined if a token is unknown or another customer's. */
+  #ofCustomer(customerId: string, found: TokenWithUse | undefined, owner: User | undefined) {
     return found !== undefined && owner?.customerId === customerId ? this.#withPending(found) : undefined;
   }
 
@@ -153,18 +161,21 @@ export class Tokens {
     const missing = ids.filter((id) => !ID.test(id));
     if (missing.length > 0) return { missing, further: 0 };
     const given = new Set(ids);
-    const events = await this.#revocationEvents(given);
-    auditEvents.push(...events.values());
-    const result = await this.#store.tokens.revoke(ids);
-    // What was created in between.
-    for (const id of result.revoked) if (!events.has(id)) auditEvents.push(tokenRevokedEvent(id));
-    return { missing: result.missing, further: result.revoked.filter((id) => !given.has(id)).length };
+    let events = new Map<string, AuditEvent>();
+    try {
+      const result = await this.#store.tokens.revoke(ids, (families) => {
+        events = this.#revocationEvents(given, families);
+      });
+      return { missing: result.missing, further: result.revoked.filter((id) => !given.has(id)).length };
+    } finally {
+      auditEvents.push(...events.values());
+    }
   }
 
-  async #revocationEvents(ids: ReadonlySet<string>): Promise<Map<string, AuditEvent>> {
+  #revocationEvents(ids: ReadonlySet<string>, families: ReadonlyMap<string, readonly TokenWithUse[]>) {
     const events = new Map([...ids].map((id) => [id, tokenRevokedEvent(id)]));
     for (const ancestor of outermost(ids)) {
-      for (const found of await this.#store.tokens.family(ancestor)) {
+      for (const found of families.get(ancestor) ?? []) {
         const { id } = found.token;
         const because = ids.has(id) ? undefined : ancestor;
         events.set(id, tokenRevokedEvent(id, this.#withPending(found), because));

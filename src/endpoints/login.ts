@@ -41,9 +41,16 @@ export const login = {
           401,
           async (user) => {
             // Read before the session starts: nothing may fail between that and its audit entry.
-            const customer = await directory.getCustomer(user.customerId);
-            const started = await sessions.start(user, client.address, head.userAgent, now);
-            return typeof started === 'string' ? started : { started, customer };
+            const reading = (async () => directory.getCustomer(user.customerId))();
+            const started = await sessions.start(
+              user,
+              client.address,
+              head.userAgent,
+              now,
+              undefined,
+              reading,
+            );
+            return typeof started === 'string' ? started : { started, customer: await reading };
           },
         );
         if ('refusal' in checked) return checked;

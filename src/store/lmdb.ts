@@ -4,17 +4,23 @@ import { DiskSpace } from './lmdb/disk-space.js';
 import { EndedLog } from './lmdb/ended-log.js';
 import { openEnvironment } from './lmdb/environment.js';
 import { LmdbKv } from './lmdb/kv.js';
+import { measured, type OnOperation } from './measured.js';
 import type { Store } from './store.js';
 
 /**
  * Opens the embedded store in a folder, which several processes may share.
  * @param endings passed by a serving process; told of what any process ends or changes
  */
-export function openLmdbStore(path: string, minFree = 0, endings?: Endings): Store {
+export function openLmdbStore(
+  path: string,
+  minFree = 0,
+  endings?: Endings,
+  onOperation?: OnOperation,
+): Store {
   const env = openEnvironment(path);
   const endedLog = endings && new EndedLog(env, endings);
   const kv = new LmdbKv(env, new DiskSpace(path, minFree), () => endedLog?.close());
-  const store = coreStore(kv);
+  const store = coreStore(onOperation === undefined ? kv : measured(kv, onOperation));
   return {
     ...store,
     maintenance: {

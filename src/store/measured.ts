@@ -1,7 +1,8 @@
 import { performance } from 'node:perf_hooks';
-import type { MaybePromise } from '../util/async.js';
-import type { Store } from './store.js';
+import { keyOf, SESSION, TOKEN } from './core/kinds.js';
+import type { Kv } from './core/kv.js';
 
+/** Few kinds keep the number of metrics small. */
 type Operation = 'find_token' | 'find_session' | 'read' | 'write' | 'record_uses';
 
 /**
@@ -15,142 +16,63 @@ export type OnOperation = (
   isAsync: boolean,
 ) => void;
 
-const KINDS: { readonly [P in keyof Store]: Readonly<Record<keyof Store[P], Operation | null>> } = {
-  tokens: {
-    find: 'find_token',
-    get: 'read',
-    family: 'read',
-    listOfUser: 'read',
-    listOfCustomer: 'read',
-    customerHasAtLeast: 'read',
-    countActive: 'read',
-    listExpiring: 'read',
-    claimWarnings: 'write',
-    create: 'write',
-    rotate: 'write',
-    countInOverlap: 'read',
-    claimEndedOverlaps: 'write',
-    finishOverlaps: 'write',
-    update: 'write',
-    revoke: 'write',
-    hasLegacyKeys: 'read',
-    filterNewDigests: 'read',
-    listDeclared: 'read',
-    filterRevoked: 'read',
-    listRevokedDigests: 'read',
-    addRevokedDigests: 'write',
-  },
-  sessions: {
-    find: 'find_session',
-    listOfUser: 'read',
-    create: 'write',
-    end: 'write',
-    endOfUser: 'write',
-    noteLogouts: 'write',
-    grantSudo: 'write',
-    hasSudo: 'read',
-  },
-  directory: {
-    getCustomer: 'read',
-    getService: 'read',
-    getUser: 'read',
-    getUserByLogin: 'read',
-    listCustomers: 'read',
-    listServices: 'read',
-    listUsers: 'read',
-    listPendingDeletions: 'read',
-    getPasswordCost: 'read',
-    change: 'write',
-  },
-  loginThrottle: { blockedUntil: 'read', reserve: 'write', settle: 'write', listKnownAddresses: 'read' },
-  usage: {
-    recordUses: 'record_uses',
-    takeOtpStep: 'write',
-    getOtpStep: 'read',
-    countWrite: 'write',
-    leaseRate: 'write',
-  },
-  signingKeys: { get: 'read', replace: 'write', remove: 'write' },
-  fleet: { beat: null, list: null, leave: null, ask: null, answer: null, answers: null },
-  webhooks: {
-    subscribe: null,
-    queueLocked: 'write',
-    acquire: 'write',
-    release: 'write',
-    queueExpired: 'write',
-    listDue: 'read',
-    settle: 'write',
-    keep: 'write',
-    status: 'read',
-    listDead: 'read',
-    resend: 'write',
-  },
-  maintenance: {
-    initialize: null,
-    isRestoring: 'read',
-    setRestoring: 'write',
-    probe: null,
-    probeWrite: null,
-    clock: 'read',
-    removeExpired: 'write',
-    removeDamaged: 'write',
-    close: null,
-  },
-};
-
-type Method = (...args: readonly unknown[]) => MaybePromise<unknown>;
-type Part = Readonly<Record<string, Method>>;
-
-export function measured(inner: Store, onOperation: OnOperation): Store {
-  const parts = Object.entries(KINDS).map(([name, kinds]) => [
-    name,
-    measuredPart(inner[name as keyof Store] as unknown as Part, kinds, onOperation),
-  ]);
-  return Object.fromEntries(parts) as Store;
+/** Times what a store does. Results are passed through unchanged. */
+export function measured(inner: Kv, onOperation: OnOperation): Kv {
+  const timed = <Args extends unknown[], T>(operation: Operation, method: (...args: Args) => T) =>
+    timedMethod(method, operation, onOperation);
+  const follow: Kv['follow'] = (key, beside) => inner.follow(key, beside);
+  const [findToken, findSession] = [timed('find_token', follow), timed('find_session', follow)];
+  const followOther = timed('read', follow);
+  const [tokens, sessions] = [keyOf(TOKEN, ''), keyOf(SESSION, '')];
+  const kv: Kv = {
+    read: timed('read', (keys: Parameters<Kv['read']>[0]) => inner.read(keys)),
+    follow: (key, beside) => {
+      if (key.startsWith(tokens)) return findToken(key, beside);
+      return key.startsWith(sessions) ? findSession(key, beside) : followOther(key, beside);
+    },
+    ...(inner.recent === undefined ? {} : { recent: (key) => inner.recent?.(key) }),
+    ...(inner.readAndCount === undefined
+      ? {}
+      : { readAndCount: timed('read', inner.readAndCount.bind(inner)) }),
+    range: timed('read', (...args: Parameters<Kv['range']>) => inner.range(...args)),
+    count: timed('read', (...args: Parameters<Kv['count']>) => inner.count(...args)),
+    scores: timed('read', (...args: Parameters<Kv['scores']>) => inner.scores(...args)),
+    commit: timed('write', async (change: Parameters<Kv['commit']>[0]) => inner.commit(change)),
+    touch: timed('record_uses', async (uses: Parameters<Kv['touch']>[0]) => inner.touch(uses)),
+    confirmMissing: () => inner.confirmMissing(),
+    get urgent() {
+      return urgent;
+    },
+    clock: () => inner.clock(),
+    close: async () => inner.close(),
+  };
+  const urgent: Kv = inner.urgent === inner ? kv : measured(inner.urgent, onOperation);
+  return kv;
 }
 
-function measuredPart(
-  inner: Part,
-  kinds: Readonly<Record<string, Operation | null>>,
+function timedMethod<Args extends unknown[], T>(
+  method: (...args: Args) => T,
+  operation: Operation,
   onOperation: OnOperation,
-): Part {
-  const methods = Object.entries(inner).map(([name, method]) => {
-    const kind = kinds[name] ?? null;
-    return [name, kind === null ? method : timed(method, kind, onOperation)];
-  });
-  return Object.fromEntries(methods) as Part;
-}
-
-function timed(method: Method, kind: Operation, onOperation: OnOperation): Method {
+): (...args: Args) => T {
   return (...args) => {
     const startedAt = performance.now();
-    let result: MaybePromise<unknown>;
+    let result: T;
     try {
       result = method(...args);
     } catch (error) {
-      onOperation(kind, startedAt, true, false);
+      onOperation(operation, startedAt, true, false);
       throw error;
     }
-    if (result instanceof Promise) return settled(result, kind, startedAt, onOperation);
-    onOperation(kind, startedAt, false, false);
+    if (!(result instanceof Promise)) {
+      onOperation(operation, startedAt, false, false);
+      return result;
+    }
+    const done = (failed: boolean) => onOperation(operation, startedAt, failed, true);
+    result.then(
+      () => done(false),
+      () => done(true),
+    );
     return result;
   };
-}
-
-function settled<T>(
-  result: Promise<T>,
-  kind: Operation,
-  startedAt: number,
-  onOperation: OnOperation,
-): Promise<T> {
-  return result.then(
-    (value) => {
-      onOperation(kind, startedAt, false, true);
-      return value;
-    },
-    (error: unknown) => {
-      onOperation(kind, startedAt, true, true);
-      throw error;
-    },
-  );
 }

@@ -4,6 +4,7 @@ import { RedisClient } from './redis/client.js';
 import { RedisKv } from './redis/kv.js';
 import { initializeStore } from './redis/maintenance.js';
 import type { RedisSettings } from './redis/settings.js';
+import { measured, type OnOperation } from './measured.js';
 import type { Store } from './store.js';
 
 export interface RedisStore extends Store {
@@ -19,9 +20,10 @@ export async function openRedisStore(settings: RedisSettings): Promise<RedisStor
 }
 
 /** Whether a change survives a crash of Redis depends on `appendonly`; see `docs/storage.md`. */
-export function redisStore(client: RedisClient): RedisStore {
+export function redisStore(client: RedisClient, onOperation?: OnOperation): RedisStore {
   const events = new Events();
-  const store = coreStore(RedisKv.of(client), events);
+  const kv = RedisKv.of(client);
+  const store = coreStore(onOperation === undefined ? kv : measured(kv, onOperation), events);
   return {
     ...store,
     client,

@@ -18,12 +18,14 @@ export interface SessionStore {
   /**
    * Adds a session unless its owner changed since being verified. Beyond `maxPerUser` others, the least
    * recently used end. @param login for which it is; a recorded logout may have ended it
+   * @param ready what else has to succeed first
    */
   create(
     session: Session,
     owner: VerifiedOwner,
     maxPerUser: number | null,
     login?: PendingLogin,
+    ready?: Promise<unknown>,
   ): Promise<SessionCreation>;
   /** Records provider logouts until a time, for logins that are in progress. */
   noteLogouts(logouts: readonly RecordedLogout[], until: EpochMs): Promise<void>;

@@ -22,9 +22,11 @@ export interface TokenLimits {
   readonly active: number | null;
   /** Limit on all stored tokens. To add one, the tokens that expired first are removed. */
   readonly stored: number | null;
+  /** Limit on all stored tokens of the users of a customer, as {@link TokenStore.customerHasAtLeast}. */
+  readonly ofCustomer?: { readonly id: string; readonly most: number };
 }
 
-export type TokenCreation = 'created' | 'limit_reached' | 'full' | 'owner_changed';
+export type TokenCreation = 'created' | 'limit_reached' | 'full' | 'customer_full' | 'owner_changed';
 
 /** Names that keep a revoked token from being added again, which only a directory file could do. */
 export function namesOfRevoked({ id, digest, kind, declared }: Token): readonly string[] {
@@ -34,7 +36,7 @@ export function namesOfRevoked({ id, digest, kind, declared }: Token): readonly 
 }
 
 /** The outcome of a rotation. `changed`: the old token was changed or removed since it was read. */
-export type TokenRotation = 'rotated' | 'changed' | Exclude<TokenCreation, 'created'>;
+export type TokenRotation = 'rotated' | 'changed' | Exclude<TokenCreation, 'created' | 'customer_full'>;
 
 export type TokenUpdate = 'updated' | 'not_found' | 'changed_meanwhile';
 
@@ -47,6 +49,11 @@ export interface FurtherChanges {
   readonly others?: readonly TokenChange[];
   readonly event?: WebhookEventType;
 }
+
+/**
+ * Gets what is about to be revoked, by given id, before it is; again if it has changed meanwhile.
+ */
+export type OnFound = (families: ReadonlyMap<string, readonly TokenWithUse[]>) => void;
 
 /** What a revocation reached. If a token is missing, none is revoked. */
 export interface TokenRevocation {
@@ -63,6 +70,9 @@ export interface ExpiringToken {
 export interface TokenStore {
   find(digest: string): MaybePromise<TokenWithOwner | undefined>;
   get(id: string): MaybePromise<TokenWithUse | undefined>;
+  getWithOwner(
+    id: string,
+  ): MaybePromise<{ readonly found: TokenWithUse; readonly owner: User | undefined } | undefined>;
   /** Returns a token, unless it is gone, and those that came from it by rotation, expired ones included. */
   family(id: string, limit?: number): MaybePromise<TokenWithUse[]>;
   listOfUser(userId: string): MaybePromise<TokenWithUse[]>;
@@ -91,7 +101,7 @@ export interface TokenStore {
    */
   update(token: Token, basedOn: EpochMs, more?: FurtherChanges): Promise<TokenUpdate>;
   /** Revokes tokens by id, with all that came from them by rotation: all of them or none. */
-  revoke(ids: readonly string[]): Promise<TokenRevocation>;
+  revoke(ids: readonly string[], onFound?: OnFound): Promise<TokenRevocation>;
 
   /** If none exists, values without the form of a token need no look-up. */
   hasLegacyKeys(): MaybePromise<boolean>;

@@ -46,8 +46,8 @@ export function withRevocations(inner: Store, revocations: Revocations, creation
           if (found === undefined || revocations.hasSession(digest)) return undefined;
           return { session: found.session, owner: corrected(found.owner) };
         }),
-      create: async (record, owner, maxPerUser, login) => {
-        const result = await sessions.create(record, owner, maxPerUser, login);
+      create: async (record, owner, ...rest) => {
+        const result = await sessions.create(record, owner, ...rest);
         if (typeof result !== 'string') creations.note({ kind: 'session', record, owner });
         return result;
       },

@@ -12,7 +12,7 @@ import type { Destination } from '../../observe/destination.js';
 import type { Log } from '../../observe/log.js';
 import { HashingProcess } from '../processes/hashing.js';
 import { Endings } from '../../store/endings.js';
-import { measured, type OnOperation } from '../../store/measured.js';
+import type { OnOperation } from '../../store/measured.js';
 import type { Store } from '../../store/store.js';
 import { subscriptionsOf } from '../../webhooks/endpoint.js';
 
@@ -121,10 +121,11 @@ async function openConfiguredStore(
   if (config.store.type === 'lmdb') {
     const { openLmdbStore } = await import('../../store/lmdb.js');
     const { path, min_free: minFree } = config.store;
-    const serves = server?.serves === true;
-    const lmdb = openLmdbStore(path, minFree, serves ? endings : undefined);
-    const store = serves ? measured(lmdb, server.onOperation) : lmdb;
-    return { store, close: () => lmdb.maintenance.close() };
+    const store =
+      server?.serves === true
+        ? openLmdbStore(path, minFree, endings, server.onOperation)
+        : openLmdbStore(path, minFree);
+    return { store, close: () => store.maintenance.close() };
   }
   const { command_timeout: configured } = config.store;
   const timeout = server === undefined ? Math.max(configured, OPERATOR_TIMEOUT_MS) : configured;

@@ -1,6 +1,5 @@
 import type { Config } from '../../config/schema/config.js';
 import { openQuestions } from '../../store/core/fleet.js';
-import { measured } from '../../store/measured.js';
 import { checkFormat, openPostgresStore } from '../../store/postgres.js';
 import { ChangesLink } from '../../store/postgres/changes.js';
 import { ANNOUNCED } from '../../store/postgres/kv.js';
@@ -18,13 +17,14 @@ export async function openPostgres(
   settings: Settings,
   user: StoreUser,
 ): Promise<NetworkedStore> {
-  const postgres = openPostgresStore(settings);
+  const onOperation = typeof user === 'string' ? undefined : user.onOperation;
+  const postgres = openPostgresStore(settings, onOperation);
   const { client, kv } = postgres;
   if (typeof user === 'string')
     return checked(postgres, user === 'command' ? checkFormat(client) : undefined);
   const { log, endings } = user;
   const { store, ended, events } = cacheFor(config, user, {
-    store: measured(postgres, user.onOperation),
+    store: postgres,
     // What is acknowledged is not lost, so this process remembers nothing.
     revocations: { hasToken: () => false, hasSession: () => false },
     bridgesFailover: false,

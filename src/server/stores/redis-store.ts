@@ -4,7 +4,6 @@ import type { Log } from '../../observe/log.js';
 import { countHistoryChange, unsavedRevocations } from '../../observe/metrics/store.js';
 import { Creations } from '../../store/creations.js';
 import { CHANGED_KEYS, endedByName } from '../../store/endings.js';
-import { measured } from '../../store/measured.js';
 import { openRedisStore, redisStore } from '../../store/redis.js';
 import { RedisClient } from '../../store/redis/client.js';
 import { openQuestions } from '../../store/core/fleet.js';
@@ -34,14 +33,14 @@ export async function openRedis(
   const revocations = new Revocations(openRevocationFiles(settings.revocations, log));
   const creations = new Creations(revocations);
   const client = new RedisClient(settings);
-  const plain = redisStore(client);
-  const corrected = withRevocations(measured(plain, onOperation), revocations, creations);
+  const redis = redisStore(client, onOperation);
+  const corrected = withRevocations(redis, revocations, creations);
   const memory = { revocations, creations, recovers: settings.acknowledge !== null };
   let known = false;
   let learned = 0;
   /** An emptied store may begin again with what was revoked: legacy keys in a directory file. */
   const reapply = (): void => {
-    reapplyRevocations(plain, revocations).then(
+    reapplyRevocations(redis, revocations).then(
       (reapplied) => reapplied > 0 && noteHistory(log, { reapplied, recovered: 0, lost: [] }),
       () => undefined,
     );
@@ -77,7 +76,7 @@ export async function openRedis(
     ended,
     adopt: async (session, forgetful) => {
       if (!forgetful) return;
-      const change = await restoreHistory(client, plain.events, session, memory);
+      const change = await restoreHistory(client, redis.events, session, memory);
       // The first master cannot have lost anything that this process wrote.
       if (known || change.reapplied > 0) noteHistory(log, change);
       known = true;

@@ -30,14 +30,14 @@ function cachedTokens(
       cache.drop(digests.map((digest) => `digest:${digest}`));
       return changing(cache, digests, [], () => inner.update(token, basedOn, more), 'updated');
     },
-    revoke: async (ids) => {
+    revoke: async (ids, onFound) => {
       // Drop before, in case a fault comes in between, and after, for what was read meanwhile.
       const digests = cache.digestsOf(ids);
       const names = [...ids.map((id) => `token:${id}`), 'legacy_keys'];
       cache.drop(names);
       cache.sending(digests);
       try {
-        const result = await inner.revoke(ids);
+        const result = await inner.revoke(ids, onFound);
         if (result.missing.length > 0) cache.lag.notChanged(digests);
         cache.drop(result.revoked.map((id) => `token:${id}`));
         return result;

@@ -81,7 +81,8 @@ export class Events {
 export async function readCursor(tx: Transaction, now: EpochMs): Promise<ExpiredCursor> {
   const stored = await tx.get(CURSOR, 'tokens');
   const oldest = now - EXPIRY_LOOK_BACK_MS;
-  if (stored === undefined) return { until: now, id: '' };
+  // A clock that was ahead wrote a later one.
+  if (stored === undefined || stored.until > now) return { until: now, id: '' };
   return stored.until < oldest ? { until: oldest, id: '' } : stored;
 }
 

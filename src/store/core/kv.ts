@@ -63,11 +63,27 @@ export interface Followed {
   readonly beside: Stored | undefined;
 }
 
+/** The members of an index with a score of at least `from`. */
+export interface Count {
+  readonly index: string;
+  readonly from?: number;
+}
+
 export interface Kv {
   /** Reads records at one moment, in the order of the keys. */
   read(keys: readonly Key[]): MaybePromise<(Stored | undefined)[]>;
   /** Reads a record, those that it leads to ({@link MAX_REFS} in all) and one beside, at one moment. */
   follow(key: Key, beside?: Key): MaybePromise<Followed>;
+  /**
+   * What this process read or wrote a moment ago, which may have changed since; undefined: unknown.
+   * Only for a store where reading takes a round trip. A change that expects it is checked anyway.
+   */
+  recent?(key: Key): { readonly stored: Stored | undefined } | undefined;
+  /** Reads records, and then counts members, in one round trip; otherwise the one follows the other. */
+  readAndCount?(
+    keys: readonly Key[],
+    counts: readonly Count[],
+  ): Promise<{ readonly found: (Stored | undefined)[]; readonly counts: number[] }>;
   range(index: string, range: Range): MaybePromise<Member[]>;
   count(index: string, from?: number, to?: number): MaybePromise<number>;
   /** Returns the scores of members; undefined for those that an index does not have. */

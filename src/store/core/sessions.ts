@@ -34,8 +34,8 @@ export function sessionStore(transactor: Transactor): SessionStore {
       }
       return found;
     },
-    create: async (session, owner, maxPerUser, login) =>
-      transactor.transact(async (tx) => createSession(tx, session, owner, maxPerUser, login), {
+    create: async (session, owner, maxPerUser, login, ready) =>
+      transactor.transact(async (tx) => createSession(tx, session, owner, maxPerUser, login, ready), {
         guard: sessionsOf(owner.id),
       }),
     noteLogouts: async (logouts, until) => end(undefined, async (tx) => noteLogouts(tx, logouts, until)),
@@ -95,10 +95,14 @@ async function createSession(
   owner: VerifiedOwner,
   maxPerUser: number | null,
   login: PendingLogin | undefined,
+  ready: Promise<unknown> | undefined,
 ): Promise<SessionCreation> {
+  const index = sessionsOf(owner.id);
+  const [count = 0] = await tx.loadAndCount([keyOf(USER, owner.id), keyOf(GUARD, index)], [{ index }]);
+  await ready;
   if (!isAsVerified(await tx.get(USER, owner.id), owner)) return 'owner_changed';
   if (login !== undefined && (await isLoggedOut(tx, login))) return 'logged_out';
-  const ended = maxPerUser === null ? [] : await leastUsed(tx, session, maxPerUser);
+  const ended = maxPerUser === null || count < maxPerUser ? [] : await leastUsed(tx, session, maxPerUser);
   for (const each of ended) removeSession(tx, each);
   addSession(tx, session);
   return ended;

@@ -5,6 +5,7 @@ import { mapMaybe, type MaybePromise } from '../../util/async.js';
 import type { EpochMs } from '../../util/time.js';
 import { nameOfChange } from '../revocations.js';
 import {
+  type OnFound,
   type TokenChange,
   type TokenCreation,
   type TokenLimits,
@@ -56,7 +57,8 @@ export class Tokens {
   store(): TokenStore {
     return {
       find: (digest) => this.#find(digest),
-      get: (id) => this.#get(id),
+      get: (id) => mapMaybe(this.#get(id), (known) => known?.found),
+      getWithOwner: (id) => this.#get(id),
       family: (id, limit) => this.#family(id, limit),
       listOfUser: (userId) => this.#list(tokensOf(userId)),
       listOfCustomer: async (customerId) => {
@@ -70,9 +72,14 @@ export class Tokens {
       listExpiring: async (from, until) => this.#expiring(from, until),
       claimWarnings: async (ids) => this.#transactor.transact(async (tx) => this.#claimWarnings(tx, ids)),
       create: async (token, owner, limits, now) =>
-        this.#transactor.transact(async (tx) => createToken(tx, this.#events, token, owner, limits, now), {
-          guard: tokensOf(token.userId),
-        }),
+        this.#transactor.transact(
+          async (tx) => {
+            const hasAtLeast = async (customerId: string, count: number) =>
+              this.#hasAtLeast(customerId, count);
+            return createToken(tx, this.#events, token, owner, limits, now, hasAtLeast);
+          },
+          { guard: tokensOf(token.userId) },
+        ),
       ...rotationStore(this.#transactor, this.#events),
       update: async (token, basedOn, { others = [], event } = {}) =>
         this.#transactor.transact(
@@ -84,8 +91,10 @@ export class Tokens {
           },
           { isReserved: true },
         ),
-      revoke: async (ids) =>
-        this.#transactor.transact(async (tx) => revokeTokens(tx, this.#events, ids), { isReserved: true }),
+      revoke: async (ids, onFound) =>
+        this.#transactor.transact(async (tx) => revokeTokens(tx, this.#events, ids, onFound), {
+          isReserved: true,
+        }),
       hasLegacyKeys: () =>
         mapMaybe(this.#kv.urgent.range(LEGACY_KEYS, { limit: 1 }), (found) => found.length > 0),
       filterNewDigests: async (digests) => {
@@ -116,9 +125,13 @@ export class Tokens {
       : withOwner(digest, found.chain);
   }
 
-  #get(id: string): MaybePromise<TokenWithUse | undefined> {
-    return mapMaybe(this.#kv.follow(keyOf(TOKEN_ID, id), keyOf(USE, id)), ({ chain: [, token], beside }) =>
-      withUse(id, token, beside),
+  #get(id: string): ReturnType<TokenStore['getWithOwner']> {
+    return mapMaybe(
+      this.#kv.follow(keyOf(TOKEN_ID, id), keyOf(USE, id)),
+      ({ chain: [, token, owner], beside }) => {
+        const found = withUse(id, token, beside);
+        return found && { found, owner: valueOf(USER, found.token.userId, owner) };
+      },
     );
   }
 
@@ -198,13 +211,26 @@ async function createToken(
   events: Events,
   token: Token,
   owner: VerifiedOwner,
-  { active, stored }: TokenLimits,
+  { active, stored, ofCustomer }: TokenLimits,
   now: EpochMs,
+  hasAtLeast: (customerId: string, count: number) => Promise<boolean>,
 ): Promise<TokenCreation> {
-  await tx.load([keyOf(USER, owner.id), keyOf(GUARD, tokensOf(owner.id))]);
+  const index = tokensOf(owner.id);
+  const [unexpired = 0, all = 0, ofAll = 0] = await tx.loadAndCount(
+    [keyOf(USER, owner.id), keyOf(GUARD, index)],
+    [{ index, from: now + 1 }, { index }, { index: ALL_TOKENS }],
+  );
+  if (
+    ofCustomer !== undefined &&
+    ofAll >= ofCustomer.most &&
+    (await hasAtLeast(ofCustomer.id, ofCustomer.most))
+  )
+    return 'customer_full';
   if (!isAsVerified(await tx.get(USER, owner.id), owner)) return 'owner_changed';
-  if (active !== null && (await countedOf(tx, token.userId, now)).counted >= active) return 'limit_reached';
-  if (stored !== null && !(await makeRoom(tx, events, token.userId, stored, now))) return 'full';
+  // Those in their overlap do not count.
+  if (active !== null && unexpired >= active && (await countedOf(tx, owner.id, now)).counted >= active)
+    return 'limit_reached';
+  if (stored !== null && all >= stored && !(await makeRoom(tx, events, owner.id, stored, now))) return 'full';
   await addToken(tx, events, token);
   return 'created';
 }
@@ -234,6 +260,7 @@ async function revokeTokens(
   tx: Transaction,
   events: Events,
   ids: readonly string[],
+  onFound: OnFound = () => undefined,
 ): Promise<TokenRevocation> {
   const names = new Map<string, readonly string[]>();
   for (const some of partsOf([...new Set(ids)], AT_ONCE)) {
@@ -246,26 +273,28 @@ async function revokeTokens(
   const families = new Map(
     [...names].map(([id, family]) => [id, family.flatMap((each) => tokens.get(each) ?? [])]),
   );
+  onFound(families);
   const missing = ids.filter((id) => families.get(id)?.length === 0);
   if (missing.length > 0) {
     await tx.confirmMissing();
     return { missing, revoked: [] };
   }
   const revoked = outermost(ids).flatMap((id) => families.get(id) ?? []);
-  for (const token of revoked) await revokeToken(tx, events, token);
-  return { missing, revoked: revoked.map(({ id }) => id) };
+  for (const { token } of revoked) await revokeToken(tx, events, token);
+  return { missing, revoked: revoked.map(({ token }) => token.id) };
 }
 
-async function readTokens(tx: Transaction, ids: readonly string[]): Promise<Map<string, Token>> {
-  await tx.load(ids.map((id) => keyOf(TOKEN_ID, id)));
+async function readTokens(tx: Transaction, ids: readonly string[]): Promise<Map<string, TokenWithUse>> {
+  const uses = ids.map((id) => keyOf(USE, id));
+  await tx.load([...ids.map((id) => keyOf(TOKEN_ID, id)), ...uses], uses);
   const pointers = await Promise.all(ids.map(async (id) => tx.get(TOKEN_ID, id)));
   await tx.load(pointers.flatMap((pointer) => (pointer === undefined ? [] : keyOf(TOKEN, pointer.digest))));
-  await tx.loadLoose(ids.map((id) => keyOf(USE, id)));
-  const found = new Map<string, Token>();
+  const found = new Map<string, TokenWithUse>();
   for (const id of ids) {
     const token = await readToken(tx, id);
-    if (token !== undefined) found.set(id, token);
+    if (token !== undefined) found.set(id, { token, use: (await tx.peek(USE, id)) ?? null });
   }
-  await tx.load([...found.values()].map(({ userId }) => keyOf(USER, userId)));
+  const owners = [...found.values()].map(({ token }) => keyOf(USER, token.userId));
+  await tx.load(owners);
   return found;
 }

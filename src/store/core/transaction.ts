@@ -4,7 +4,7 @@ import type { EpochMs } from '../../util/time.js';
 import { encode } from '../records.js';
 import { StoreUnavailable } from '../faults.js';
 import { type Kind, keyOf, valueOf } from './kinds.js';
-import type { Commit, Key, Kv, Member, Range, Revision, Stored } from './kv.js';
+import type { Commit, Count, Key, Kv, Member, Range, Revision, Stored } from './kv.js';
 
 const TRIES = 30;
 const PAUSE_MS = 20;
@@ -27,16 +27,57 @@ export class Transaction {
   #isSilent = false;
   readonly #loose = new Set<Key>();
 
-  constructor(kv: Kv) {
+  /** Whether records may be as this process knew them a moment ago ({@link Kv.recent}). */
+  readonly #mayGuess: boolean;
+  #hasGuessed = false;
+
+  constructor(kv: Kv, mayGuess: boolean) {
     this.#kv = kv;
+    this.#mayGuess = mayGuess;
   }
 
-  /** Reads records at once; without it, `get` reads each by itself. */
-  async load(keys: readonly Key[]): Promise<void> {
-    const missing = [...new Set(keys)].filter((key) => !this.#read.has(key));
-    if (missing.length === 0) return;
-    const found = await this.#kv.read(missing);
-    for (const [i, key] of missing.entries()) this.#read.set(key, found[i]);
+  /** Whether it relies on a record that it did not read. */
+  get hasGuessed(): boolean {
+    return this.#hasGuessed;
+  }
+
+  /**
+   * Reads records at once; without it, `get` reads each by itself.
+   *
+   * @param loose those that may change until the commit
+   */
+  async load(keys: readonly Key[], loose: readonly Key[] = []): Promise<void> {
+    for (const key of loose) if (!this.#read.has(key)) this.#loose.add(key);
+    const missing = this.#missing(keys);
+    if (missing.length > 0) this.#note(missing, await this.#kv.read(missing));
+  }
+
+  /** Reads records, and counts members as they are after that. */
+  async loadAndCount(keys: readonly Key[], counts: readonly Count[]): Promise<number[]> {
+    const missing = this.#missing(keys);
+    if (this.#kv.readAndCount !== undefined) {
+      const answer = await this.#kv.readAndCount(missing, counts);
+      this.#note(missing, answer.found);
+      return answer.counts;
+    }
+    await this.load(missing);
+    return Promise.all(counts.map(async ({ index, from }) => this.#kv.count(index, from)));
+  }
+
+  #missing(keys: readonly Key[]): Key[] {
+    return [...new Set(keys)].filter((key) => {
+      if (this.#read.has(key)) return false;
+      // The commit does not check those that may change until then.
+      const recent = this.#mayGuess && !this.#loose.has(key) ? this.#kv.recent?.(key) : undefined;
+      if (recent === undefined) return true;
+      this.#hasGuessed = true;
+      this.#read.set(key, recent.stored);
+      return false;
+    });
+  }
+
+  #note(keys: readonly Key[], found: readonly (Stored | undefined)[]): void {
+    for (const [i, key] of keys.entries()) this.#read.set(key, found[i]);
   }
 
   /** @param name as for `valueOf` */
@@ -46,11 +87,6 @@ export class Transaction {
     if (own !== undefined) return (own?.value as T | undefined) ?? undefined;
     await this.load([key]);
     return valueOf(kind, id, this.#read.get(key), name);
-  }
-
-  async loadLoose(keys: readonly Key[]): Promise<void> {
-    for (const key of keys) if (!this.#read.has(key)) this.#loose.add(key);
-    await this.load(keys);
   }
 
   /** Returns a record that may change until the commit. */
@@ -179,14 +215,37 @@ export class Transactor {
   }
 
   async #try<T>(decide: (tx: Transaction) => Promise<T>, isReserved: boolean): Promise<T> {
+    const guessed = await this.#guess(decide, isReserved);
+    if (guessed !== undefined) return guessed.result;
     for (let tries = 1; ; tries += 1) {
-      const tx = new Transaction(this.kv);
+      const tx = new Transaction(this.kv, false);
       const result = await decide(tx);
       if (!tx.hasChanges || (await this.kv.commit(tx.commitOf(isReserved))) !== null) return result;
       if (tries === TRIES)
         throw new StoreUnavailable('the same records are being changed elsewhere; try again');
       await sleep(Math.random() * Math.min(PAUSE_MS, tries));
     }
+  }
+
+  /**
+   * Tries a change with what this process knew a moment ago. Its outcome counts only if that was
+   * read, or if the commit finds it unchanged.
+   */
+  async #guess<T>(
+    decide: (tx: Transaction) => Promise<T>,
+    isReserved: boolean,
+  ): Promise<{ readonly result: T } | undefined> {
+    if (this.kv.recent === undefined) return undefined;
+    const tx = new Transaction(this.kv, true);
+    let result: T;
+    try {
+      result = await decide(tx);
+    } catch (error) {
+      if (tx.hasGuessed) return undefined;
+      throw error;
+    }
+    if (!tx.hasChanges) return tx.hasGuessed ? undefined : { result };
+    return (await this.kv.commit(tx.commitOf(isReserved))) === null ? undefined : { result };
   }
 }
 

@@ -141,7 +141,7 @@ async function queueExpired(tx: Transaction, events: Events, now: EpochMs): Prom
     score: cursor.id === '' ? cursor.until : cursor.until + 1,
   };
   const due = (await tx.range(EXPIRY, { to: now, after, limit: BATCH })).filter(isToken);
-  const isStale = stored === undefined || stored.until < now - HOUR_MS;
+  const isStale = stored === undefined || Math.abs(now - stored.until) > HOUR_MS;
   if (due.length === 0 && !isStale) return 0;
   for (const { name } of due) {
     const token = await readToken(tx, idOf(name));

@@ -78,6 +78,10 @@ export class RedisClient {
     return session.commands;
   }
 
+  get held(): MasterSession | undefined {
+    return this.#master.held;
+  }
+
   async session(): Promise<MasterSession> {
     return this.#master.session().catch((error: unknown) => {
       throw asUnavailable(error);

@@ -2,6 +2,7 @@
 import type { EpochMs } from '../../util/time.js';
 import {
   type Commit,
+  type Count,
   type Followed,
   type Key,
   type Kv,
@@ -9,6 +10,7 @@ import {
   type Range,
   type Revision,
   type Stored,
+  textOf,
   type Touch,
 } from '../core/kv.js';
 import { KnownRecords } from '../core/known-records.js';
@@ -27,16 +29,18 @@ export class RedisKv implements Kv {
   readonly #reportsLost: boolean;
   readonly #told: (names: readonly string[]) => void;
   readonly #close: () => Promise<void>;
-  readonly #known = new KnownRecords();
+  readonly #known: KnownRecords;
 
   private constructor(
     run: Run,
     reportsLost: boolean,
     told: (names: readonly string[]) => void,
     close: () => Promise<void>,
+    sessionOf: () => MasterSession | undefined,
     urgent?: Run,
   ) {
-    this.urgent = urgent === undefined ? this : new RedisKv(urgent, reportsLost, told, close);
+    this.urgent = urgent === undefined ? this : new RedisKv(urgent, reportsLost, told, close, sessionOf);
+    this.#known = new KnownRecords(sessionOf);
     this.#run = run;
     this.#reportsLost = reportsLost;
     this.#told = told;
@@ -49,6 +53,7 @@ export class RedisKv implements Kv {
       false,
       (names) => client.events.ended(names),
       async () => client.close(),
+      () => client.held,
       async (name, ...args) => client.script(name, args, 'urgent'),
     );
   }
@@ -60,6 +65,7 @@ export class RedisKv implements Kv {
       true,
       () => undefined,
       async () => undefined,
+      () => session,
     );
   }
 
@@ -76,6 +82,19 @@ export class RedisKv implements Kv {
   async follow(key: Key, beside: Key = ''): Promise<Followed> {
     const [used, ...texts] = (await this.#run('follow', beside, key)) as [string | null, ...string[]];
     return { chain: this.#known.chain(key, texts), beside: this.#known.get(beside, used) };
+  }
+
+  recent(key: Key): { readonly stored: Stored | undefined } | undefined {
+    return this.#known.recent(key);
+  }
+
+  async readAndCount(keys: readonly Key[], counts: readonly Count[]) {
+    const asked = counts.flatMap(({ index, from }) => [index, from ?? '-inf']);
+    const [texts, found] = (await this.#run('readAndCount', keys.length, ...keys, ...asked)) as [
+      (string | null)[],
+      number[],
+    ];
+    return { found: texts.map((text, i) => this.#known.get(keys[i] as Key, text)), counts: found };
   }
 
   async range(index: string, { from, to, after, before, limit = Infinity }: Range): Promise<Member[]> {
@@ -145,7 +164,12 @@ export class RedisKv implements Kv {
       ),
       JSON.stringify(tell),
     );
-    if (revision === '') return null;
+    if (revision === '') {
+      this.#known.forget(expect.keys());
+      return null;
+    }
+    for (const [key, each] of put)
+      this.#known.get(key, each && textOf(revision as Revision, each.ref, each.value));
     if (tell.length > 0) this.#told(tell);
     return revision as Revision;
   }

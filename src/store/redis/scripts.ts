@@ -77,6 +77,13 @@ for i = 2, #ARGV do
 end
 return found
 `,
+  /** Reads records and then counts members. Arguments: how many records, their names; indexes and scores. */
+  readAndCount: `
+local found, counts, last = {}, {}, 2 + tonumber(ARGV[2])
+for i = 3, last do found[#found + 1] = redis.call('GET', P(ARGV[i])) end
+for i = last + 1, #ARGV, 2 do counts[#counts + 1] = redis.call('ZCOUNT', indexOf(ARGV[i]), ARGV[i + 1], '+inf') end
+return {found, counts}
+`,
   /** Returns a record that stands beside, then one, the one that it refers to, and so on. */
   follow: `
 local found, name = {ARGV[2] ~= '' and redis.call('GET', P(ARGV[2]))}, ARGV[3]
