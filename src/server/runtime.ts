@@ -68,8 +68,6 @@ export interface Runtime {
   /** Requests in flight continue, and health checks stop. */
   retire(): void;
   loads(): readonly UpstreamLoad[];
-  /** Flushes last-seen data. On failure it is kept and the error is thrown. */
-  flush(): Promise<void>;
   /** Flushes last-seen data and closes the upstream connections, but not the store. */
   close(): Promise<void>;
 }
@@ -250,7 +248,6 @@ export function createRuntime(
     addresses: () => upstreams.addressStates(),
     retire: () => upstreams.stopChecks(),
     loads: () => upstreams.loads(),
-    flush: async () => lastSeen.flush(),
     close: async () => {
       await closeAccounts();
       upstreams.close();
