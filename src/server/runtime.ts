@@ -56,7 +56,7 @@ import { createJwtEvents } from './observing.js';
 import { openOidc } from './oidc.js';
 import { openShadow } from './shadow.js';
 import type { OpenedStore } from './stores/open-store.js';
-import { createFaultLog } from '../pipeline/faults.js';
+import { createFaultLog, createMisconfigurationReporter } from '../pipeline/faults.js';
 
 export interface Runtime {
   readonly services: Services;
@@ -238,6 +238,7 @@ export function createRuntime(
     cors: corsSettings(config).length === 0 ? null : new CorsRules(sites, config.cors),
     auditor: new Auditor(audit, policyVersion(config), ofLog.configHash),
     logFault,
+    reportMisconfiguration: createMisconfigurationReporter(log),
   };
   return {
     services,
