@@ -150,6 +150,7 @@ export function createRuntime(
   const credentials = credentialNames(config);
   const credentialCookies = [names.sessionCookie, ...jwtCookies(config.jwt_issuers)];
   const otherCookies = oidc === null ? [] : [LOGIN_STATE_COOKIE];
+  const ownCookies = [names.sessionCookie, ...otherCookies];
   const requestHeaderSettings: RequestHeaderSettings = {
     protectedNames: reserved.names,
     protectedPrefixes: reserved.prefixes,
@@ -204,8 +205,8 @@ export function createRuntime(
     homeOf: (host) => sites.homeOf(host),
     pageOf: (host) => sites.pageOf(host),
     requestHeaders: createRequestHeaders(requestHeaderSettings),
-    forward: createForward({ ownCookies: [names.sessionCookie, ...otherCookies] }),
-    upgrade: createUpgrade({ ownCookies: [names.sessionCookie, ...otherCookies] }),
+    forward: createForward(ownCookies),
+    upgrade: createUpgrade(ownCookies),
     decisionHeaders: createForwardAuthHeaders(requestHeaderSettings),
     splitJoined: createFieldSplitter({
       credentialNames: credentials,
