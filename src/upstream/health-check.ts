@@ -89,9 +89,10 @@ export class HealthCheck {
   }
 }
 
+function ignore(): void {}
+
 /** Reads the status of a response, and ignores the rest. */
 function statusReader(finish: (fault: string | undefined) => void): ResponseHandler {
-  const ignore = (): void => undefined;
   return {
     connection: undefined,
     onRequestStart: ignore,

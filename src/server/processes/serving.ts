@@ -99,6 +99,10 @@ const RELOAD_TIMEOUT_MS = 10_000;
 /** For a new worker to serve; it waits for no one but the store. */
 const START_TIMEOUT_MS = 60_000;
 
+async function tell({ worker }: PooledWorker, command: Command, value?: LoadedConfig): Promise<unknown> {
+  return askWorker(worker, command, RELOAD_TIMEOUT_MS, value);
+}
+
 /** Starts `count` copies of this process as workers on one port, and replaces each one that dies. */
 export async function startWorkers(
   loaded: LoadedConfig,
@@ -132,8 +136,6 @@ export async function startWorkers(
     await Promise.allSettled(pool.running.map(noteOne));
     return counts.all();
   };
-  const tell = async ({ worker }: PooledWorker, command: Command, value?: LoadedConfig) =>
-    askWorker(worker, command, RELOAD_TIMEOUT_MS, value);
   const urls = await pool.start();
   return {
     ...urls,

@@ -129,7 +129,7 @@ export class WorkerPool {
     const { startTimeout, current, log, counted } = this.#settings;
     const startedAt = performance.now();
     const worker = cluster.fork();
-    let serves: (urls: ServedUrls) => void = () => undefined;
+    let serves!: (urls: ServedUrls) => void;
     const exited = new Promise<void>((resolve) => worker.once('exit', () => resolve()));
     const served = new Promise<ServedUrls>((resolve, reject) => {
       serves = resolve;
