@@ -222,10 +222,8 @@ export abstract class RequestHandler {
     const { logFault } = this.services;
     const { requestId } = this.record;
     const isUnavailable = error instanceof Unavailable;
-    const cause = isUnavailable
-      ? 'request refused; something that it needs is unavailable'
-      : 'internal error; request refused';
-    logFault(error, cause, requestId);
+    if (isUnavailable) logFault(error, 'request refused; something that it needs is unavailable', requestId);
+    else logFault(error, 'internal error; request refused', requestId);
     if (!this.#recipient.headersSent) {
       try {
         this.refuse(isUnavailable ? error.refusal : { refusal: 'fault' });
