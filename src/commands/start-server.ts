@@ -16,12 +16,12 @@ import { ProviderWatch } from '../server/online-checks.js';
 import { startBegins } from '../server/processes/early-signals.js';
 import {
   answerPrimary,
-  reportEnding,
-  reportFailure,
-  reportFinalCounts,
+  type Counts,
+  reportToPrimary,
+  type ServedUrls,
 } from '../server/processes/messages.js';
 import { onSignals, tuneHeap } from '../server/processes/process.js';
-import { Restarter, startAlone, startWorkers, workersFault } from '../server/processes/serving.js';
+import { createRestart, startAlone, startWorkers, workersFault } from '../server/processes/serving.js';
 import { startWorker, type Worker } from '../server/processes/worker.js';
 import { applyAtStart } from '../server/reload/directory-file.js';
 import { Reloader } from '../server/reload/reload.js';
@@ -53,7 +53,8 @@ export async function startServer(options: ServeOptions): Promise<void> {
       await sleep(SIGNAL_MS, undefined, { signal: ending }).catch(() => undefined);
     if (ending.aborted) process.exit(0);
     if (!cluster.isWorker) throw error;
-    await reportFailure(error);
+    const { message, stack, code } = error as NodeJS.ErrnoException;
+    await reportToPrimary('failure', { message, stack, code });
     process.exit(1);
   }
 }
@@ -101,11 +102,14 @@ async function serveAsWorker(loaded: LoadedConfig, { opened, sink, tracing }: Pa
     prepared = undefined;
     return taken;
   };
+  const counts = async (): Promise<Counts> => ({
+    metrics: await readMetrics(),
+    casualties: (await started).casualties(),
+  });
   // Commands that arrive during the start wait for its end.
   answerPrimary({
-    ping: async () => undefined,
-    metrics: readMetrics,
-    casualties: async () => (await started).casualties(),
+    ping: () => undefined,
+    counts,
     prepare: async (next) => {
       prepared = (await started).prepare(next as LoadedConfig);
     },
@@ -117,16 +121,19 @@ async function serveAsWorker(loaded: LoadedConfig, { opened, sink, tracing }: Pa
       opened.audit.reopen();
     },
     abort: async () => (await takePrepared())?.abort(),
-    reopen: async () => opened.audit.reopen(),
+    reopen: () => opened.audit.reopen(),
   });
   const worker = await started;
   onSignals(sink, async () => {
-    reportEnding();
+    void reportToPrimary('ending');
     await worker.drain();
     await opened.close();
     await tracing?.close();
-    await reportFinalCounts({ metrics: await readMetrics(), casualties: worker.casualties() });
+    // Its last message: what the primary handed over earlier arrives before the receipt, and goes elsewhere.
+    await reportToPrimary('final-counts', await counts());
   });
+  const { url, decisionUrl, grpcUrl } = worker;
+  await reportToPrimary('serving', { url, decisionUrl, grpcUrl } satisfies ServedUrls);
   // Without its primary, nothing would stop a worker.
   process.once('disconnect', () => process.exit(1));
 }
@@ -152,7 +159,7 @@ async function serveAsPrimary(options: ServeOptions, parts: Parts): Promise<void
   late.retry(async () => reloader.applyDirectory());
   webhooks.refresh();
   const stopCleaning = startCleaning(opened, log, () => reloader.current.config.tokens);
-  const restarter = new Restarter(serving, log);
+  const restart = createRestart(serving, log);
   const watching = watchFiles(
     () => reloader.watched,
     parts.seen,
@@ -185,7 +192,7 @@ async function serveAsPrimary(options: ServeOptions, parts: Parts): Promise<void
       shadow: async () => shadowReport(reloader.current, await serving.casualties()),
       webhooks: () => webhooks.report(),
       resendWebhooks: (endpoint, ids) => webhooks.resend(endpoint, ids),
-      restartWorkers: () => restarter.restart('POST /-/restart-workers'),
+      restartWorkers: () => restart('POST /-/restart-workers'),
     },
     log,
   ).catch(async (error: unknown) => {
@@ -210,7 +217,7 @@ async function serveAsPrimary(options: ServeOptions, parts: Parts): Promise<void
     },
     {
       SIGHUP: () => void reloader.reload('SIGHUP'),
-      SIGUSR2: () => void restarter.restart('SIGUSR2'),
+      SIGUSR2: () => void restart('SIGUSR2'),
     },
   );
   opened.audit.record({ event: 'server.started', outcome: 'success', actor: null });

@@ -53,8 +53,9 @@ export function requestHead(
 }
 
 /**
- * @param fields flat, without framing fields
+ * @param fields flat; a Content-Length is left out in favour of `length`
  * @param length for HEAD or 304, the length that the body would have
+ * @param own valid field lines, each after a line break
  * @throws UnwritableMessage for what violates the grammar, or for framing where none is allowed
  */
 export function responseHead(
@@ -62,13 +63,15 @@ export function responseHead(
   reason: string,
   fields: readonly string[],
   length: Length,
+  own = '',
 ): string {
   if (!Number.isInteger(status) || status < 100 || status > 599)
     throw new UnwritableMessage('a status outside of 100 to 599');
   if (!isOf(TEXT, reason)) throw new UnwritableMessage('a reason with forbidden characters');
   if ((status < 200 || status === 204) && length !== UNFRAMED)
     throw new UnwritableMessage(`a length in a response with status ${status}`);
-  return withFields(`HTTP/1.1 ${status} ${reason}`, fields, IN_RESPONSE) + framingLine(length) + HEAD_END;
+  const lines = withFields(`HTTP/1.1 ${status} ${reason}`, fields, IN_RESPONSE);
+  return lines + own + framingLine(length) + HEAD_END;
 }
 
 /** Its data and {@link CHUNK_END} follow. @param size bytes of the data, not 0 */
@@ -102,6 +105,7 @@ function withFields(line: string, fields: readonly string[], section: Section): 
     if (!isToken) throw new UnwritableMessage('a field name that is not a token');
     if (value === undefined || !isFieldValue(value))
       throw new UnwritableMessage(`a forbidden character or space around the value of ${name}`);
+    if (meaning === CONTENT_LENGTH && section === IN_RESPONSE) continue;
     if (meaning !== PLAIN && isSeparate(meaning, section))
       throw new UnwritableMessage(`${name} is not written from a list of fields`);
     lines = lines + start + value;

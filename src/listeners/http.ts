@@ -2,7 +2,6 @@ import type { IncomingRequest, OutgoingResponse, ParsedRequest, Serve } from '..
 import { networkOf } from '../util/addresses.js';
 import { isRead } from '../domain/methods.js';
 import { withoutSegments } from '../domain/path.js';
-import type { Subject } from '../domain/credential.js';
 import type { Refusal } from '../domain/refusal.js';
 import type { Call } from '../endpoints/endpoint.js';
 import { parseBodyOf } from '../endpoints/endpoints.js';
@@ -10,7 +9,6 @@ import type { Admitted } from '../gate/verdict.js';
 import { type Reply, refusalReply, withCors, withHeaders } from '../http/replies.js';
 import { joinFields } from '../http/fields.js';
 import { grpcReply, isGrpcCall } from '../http/grpc.js';
-import type { PeerSocket } from '../http/client-address.js';
 import type { RequestHead } from '../http/head.js';
 import { loginRedirect } from '../pipeline/login-redirect.js';
 import { anonymousBodies, readBody } from '../http/read-body.js';
@@ -67,41 +65,15 @@ class HttpRequestHandler extends RequestHandler implements ForwardOwner, Stream 
     req: IncomingRequest,
     res: OutgoingResponse,
   ) {
-    super(current(), true);
+    super(current(), req.socket, res, true);
     this.#current = current;
     this.#streams = streams;
     this.#req = req;
     this.#res = res;
   }
 
-  get head(): RequestHead {
-    return this.record.head as RequestHead;
-  }
-
-  get subject(): Subject | null {
-    return this.record.subject;
-  }
-
   protected readHead(): RequestHead | Refusal {
     return this.services.readHead(this.#req);
-  }
-
-  protected get peer(): PeerSocket {
-    return this.#req.socket;
-  }
-
-  protected get isGone(): boolean {
-    return this.#res.destroyed;
-  }
-
-  protected get hasAnswered(): boolean {
-    return this.#res.headersSent;
-  }
-
-  protected destroy(): boolean {
-    this.#res.destroy();
-    // A forwarded request finishes when its response closes.
-    return this.#inFlight !== undefined;
   }
 
   protected override answerOf(refusal: Refusal): Reply {
@@ -110,12 +82,8 @@ class HttpRequestHandler extends RequestHandler implements ForwardOwner, Stream 
     return redirect ?? super.answerOf(refusal);
   }
 
-  protected override worded(reply: Reply): Reply {
-    return isGrpcCall(this.#req) ? grpcReply(reply) : reply;
-  }
-
   /** A preflight is answered by its route's CORS rules: browsers send no credential with it. */
-  protected override answersUnauthorized(head: RequestHead): boolean {
+  protected override answersAtOnce(head: RequestHead): boolean {
     const preflight = this.services.cors?.preflight(head);
     if (preflight === undefined) return false;
     this.#isPreflight = true;
@@ -124,14 +92,16 @@ class HttpRequestHandler extends RequestHandler implements ForwardOwner, Stream 
     return true;
   }
 
-  protected write(reply: Reply): void {
+  /** A gRPC client receives a refusal in its own protocol. */
+  protected write(plain: Reply, isRefusal: boolean): void {
     const { cors } = this.services;
+    const reply = isRefusal && isGrpcCall(this.#req) ? grpcReply(plain) : plain;
     const said =
       cors === null || this.#isPreflight ? null : cors.headersFor(this.record.head, this.#req.rawHeaders);
     writeReply(this.#req, this.#res, said === null ? reply : withCors(reply, said), this.record.requestId);
   }
 
-  protected answerEndpoint(head: RequestHead, admitted: Admitted, name: string): void {
+  protected override answerEndpoint(head: RequestHead, admitted: Admitted, name: string): void {
     this.#serve(head, admitted, name).catch((error: unknown) => this.fault(error));
   }
 
@@ -224,6 +194,7 @@ class HttpRequestHandler extends RequestHandler implements ForwardOwner, Stream 
       cors: route.cors === null ? null : route.cors.headersFor(head.origin),
       owner: this,
     });
+    this.isForwarded = true;
   }
 
   forwardRefused(refusal: Refusal): void {

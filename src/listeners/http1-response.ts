@@ -22,6 +22,8 @@ export interface AnsweredConnection {
 let dateSecond = 0;
 let dateText = '';
 
+const KEEP_ALIVE = '\r\nConnection: keep-alive\r\nKeep-Alive: ';
+const CLOSE = '\r\nConnection: close';
 const CONTINUE = 'HTTP/1.1 100 Continue\r\n\r\n';
 const LAST_CHUNK = lastChunk();
 
@@ -77,37 +79,28 @@ export class Http1Response extends FollowedResponse implements OutgoingResponse 
   writeHead(status: number, reason: string, fields: readonly string[]): this {
     let framing: Length = UNFRAMED;
     let hasDate = false;
-    let connection: string | undefined;
-    const lines: string[] = [];
+    let hasConnection = false;
     for (let i = 0; i < fields.length; i += 2) {
       const name = fields[i] as string;
-      const value = fields[i + 1] as string;
       const { length } = name;
-      if (length === 14 && name.toLowerCase() === 'content-length') {
-        framing = Number(value);
-        continue;
-      }
-      if (length === 4 && name.toLowerCase() === 'date') hasDate = true;
-      else if (length === 10 && name.toLowerCase() === 'connection') connection = value;
-      lines.push(name, value);
+      if (length === 14 && name.toLowerCase() === 'content-length') framing = Number(fields[i + 1]);
+      else if (length === 4 && name.toLowerCase() === 'date') hasDate = true;
+      else if (length === 10 && name.toLowerCase() === 'connection') hasConnection = true;
     }
     const hasBody = !this.#isHead && !forbidsContent(status);
     const isChunked = framing === UNFRAMED && hasBody && this.#minor === 1;
     // Without a length, the body ends with the connection.
     const isUnframed = framing === UNFRAMED && this.#minor === 0;
-    if (connection !== undefined || isUnframed) this.shouldKeepAlive = false;
-    if (!hasDate) lines.push('Date', httpDate());
-    if (connection === undefined) {
-      if (this.shouldKeepAlive) lines.push('Connection', 'keep-alive', 'Keep-Alive', this.#connection.keepAliveHint);
-      else lines.push('Connection', 'close');
-    }
-    this.#head = responseHead(status, reason, lines, isChunked ? CHUNKED : framing);
+    if (hasConnection || isUnframed) this.shouldKeepAlive = false;
+    let own = hasDate ? '' : dateLine();
+    if (!hasConnection) own += this.shouldKeepAlive ? KEEP_ALIVE + this.#connection.keepAliveHint : CLOSE;
+    this.#head = responseHead(status, reason, fields, isChunked ? CHUNKED : framing, own);
     this.#hasBody = hasBody;
     this.#endsWithConnection = isUnframed && hasBody;
     this.chunkedEncoding = isChunked;
     this.headersSent = true;
     return this;
-  } // prettier-ignore
+  }
 
   write(chunk: Buffer | string, encoding: 'latin1' | 'utf8' = 'latin1'): boolean {
     const socket = this.#socket;
@@ -188,12 +181,12 @@ export class Http1Response extends FollowedResponse implements OutgoingResponse 
   }
 }
 
-/** Returns the value of a Date field (RFC 9110 6.6.1), computed once per second. */
-function httpDate(): string {
+/** Returns the line of a Date field (RFC 9110 6.6.1), computed once per second. */
+function dateLine(): string {
   const now = Math.floor(Date.now() / 1_000);
   if (now !== dateSecond) {
     dateSecond = now;
-    dateText = new Date(now * 1_000).toUTCString();
+    dateText = `\r\nDate: ${new Date(now * 1_000).toUTCString()}`;
   }
   return dateText;
 }

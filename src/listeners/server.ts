@@ -170,7 +170,7 @@ export async function listen(
 }
 
 /** Returns the URL of an address; one on all interfaces is shown as loopback. */
-export function baseUrl({ address, port }: { address: string; port: number }, secure: boolean): string {
+function baseUrl({ address, port }: { address: string; port: number }, secure: boolean): string {
   const host = address === '0.0.0.0' ? '127.0.0.1' : address === '::' ? '::1' : address;
   return `${secure ? 'https' : 'http'}://${host.includes(':') ? `[${host}]` : host}:${port}`;
 }

@@ -1,17 +1,15 @@
 import type { Socket } from 'node:net';
 import { withoutSegments } from '../domain/path.js';
-import type { Subject } from '../domain/credential.js';
 import type { Refusal } from '../domain/refusal.js';
 import type { Admitted, Verdict } from '../gate/verdict.js';
 import type { ParsedRequest } from '../http/exchange.js';
 import type { Reply } from '../http/replies.js';
 import type { UpgradeListener } from './http1-settings.js';
-import type { PeerSocket } from '../http/client-address.js';
 import type { RequestHead } from '../http/head.js';
 import { endRaw, writeRawReply } from '../http/write-reply.js';
 import { openWebSockets } from '../observe/metrics/requests.js';
-import { RequestHandler } from '../pipeline/request-handler.js';
-import { NOT_A_WEBSOCKET, refuseWebSocket } from '../pipeline/handshakes.js';
+import { type Recipient, RequestHandler } from '../pipeline/request-handler.js';
+import { refuseWebSocket } from '../pipeline/handshakes.js';
 import type { Services } from '../pipeline/services.js';
 import { traceCall } from '../pipeline/trace.js';
 import type { Stream, StreamRevalidator, WatchedStream } from '../pipeline/streams.js';
@@ -40,7 +38,6 @@ class HandshakeHandler extends RequestHandler implements Stream {
   readonly #req: ParsedRequest;
   readonly #socket: Socket;
   readonly #headBytes: Buffer;
-  #isForwarded = false;
   #watched: WatchedStream | undefined;
   #handshake: InFlight | undefined;
   #isOpen = false;
@@ -53,7 +50,7 @@ class HandshakeHandler extends RequestHandler implements Stream {
     socket: Socket,
     headBytes: Buffer,
   ) {
-    super(services, true);
+    super(services, socket, recipientOf(socket), true);
     this.#streams = streams;
     this.#isDraining = isDraining;
     this.#req = req;
@@ -61,20 +58,14 @@ class HandshakeHandler extends RequestHandler implements Stream {
     this.#headBytes = headBytes;
   }
 
-  get head(): RequestHead {
-    return this.record.head as RequestHead;
-  }
-
-  get subject(): Subject | null {
-    return this.record.subject;
-  }
-
   protected readHead(): RequestHead | Refusal {
     return this.services.readHead(this.#req);
   }
 
-  protected override refuseHead(): Refusal | undefined {
-    return this.#isDraining() ? SHUTTING_DOWN : undefined;
+  protected override answersAtOnce(): boolean {
+    const isDraining = this.#isDraining();
+    if (isDraining) this.refuse(SHUTTING_DOWN);
+    return isDraining;
   }
 
   protected override refusalOf(head: RequestHead, verdict: Verdict): Refusal | undefined {
@@ -83,29 +74,8 @@ class HandshakeHandler extends RequestHandler implements Stream {
     return refuseWebSocket(head, verdict, (upstream) => services.upstreamOf(upstream).settings.protocol);
   }
 
-  protected get peer(): PeerSocket {
-    return this.#socket;
-  }
-
-  protected get isGone(): boolean {
-    return this.#socket.destroyed;
-  }
-
-  protected get hasAnswered(): boolean {
-    return !this.#socket.writable;
-  }
-
-  protected destroy(): boolean {
-    this.#socket.destroy();
-    return this.#isForwarded;
-  }
-
   protected write(reply: Reply): void {
     writeRawReply(this.#socket, reply, this.record.requestId);
-  }
-
-  protected answerEndpoint(): void {
-    this.refuse(NOT_A_WEBSOCKET);
   }
 
   protected allow(head: RequestHead, { route }: Admitted, identity: readonly string[]): void {
@@ -153,7 +123,7 @@ class HandshakeHandler extends RequestHandler implements Stream {
         socket.once('close', () => this.#streams.end(this.#watched));
       },
     });
-    this.#isForwarded = true;
+    this.isForwarded = true;
   }
 
   /** Called when the authorization of the WebSocket, or of its handshake, is no longer valid. */
@@ -170,6 +140,18 @@ class HandshakeHandler extends RequestHandler implements Stream {
     );
     this.#socket.destroy();
   }
+}
+
+function recipientOf(socket: Socket): Recipient {
+  return {
+    get destroyed() {
+      return socket.destroyed;
+    },
+    get headersSent() {
+      return !socket.writable;
+    },
+    destroy: () => socket.destroy(),
+  };
 }
 
 /**

@@ -4,10 +4,6 @@ import { type Fault, FAULTS } from '../http1/events.js';
 import type { OtherProtocol } from '../http1/other-protocol.js';
 import type { Log } from '../observe/log.js';
 
-export function faultRefusal(error: unknown): Refusal {
-  return error instanceof Unavailable ? error.refusal : { refusal: 'fault' };
-}
-
 /**
  * Returns the refusal for input that is not a valid HTTP/1.1 request.
  * @param at byte of the message at which it was found, if known
@@ -58,5 +54,17 @@ export function createFaultLog(log: Log): FaultLog {
     const suppressed = throttle(error.refusal.refusal);
     if (suppressed !== undefined)
       log.error({ reason: error.message, request_id: requestId, suppressed }, message);
+  };
+}
+
+/** Reports a mistake that the proxy's operator must fix. */
+export type ReportMisconfiguration = (refusal: Refusal & { readonly detail: string }) => void;
+
+export function createMisconfigurationReporter(log: Log): ReportMisconfiguration {
+  const throttle = createLogThrottle();
+  return ({ refusal, detail }) => {
+    // Clients choose the paths of built-in endpoints, so all of them count as one message.
+    const suppressed = throttle(refusal === 'own_endpoint' ? refusal : detail);
+    if (suppressed !== undefined) log.warn({ detail, suppressed }, 'misconfigured forward-auth proxy');
   };
 }

@@ -4,7 +4,7 @@ import { hasItem } from '../http/fields.js';
 import type { RequestHead } from '../http/head.js';
 import { refuseHandshake } from '../upstream/handshake.js';
 
-export const NOT_A_WEBSOCKET: Refusal = {
+const NOT_A_WEBSOCKET: Refusal = {
   refusal: 'malformed',
   detail: 'this endpoint does not accept WebSockets',
 };

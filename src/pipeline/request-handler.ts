@@ -1,5 +1,6 @@
 import { performance } from 'node:perf_hooks';
 import { withoutSegments } from '../domain/path.js';
+import type { Subject } from '../domain/credential.js';
 import { type Refusal, Unavailable } from '../domain/refusal.js';
 import type { BoundRequest } from '../gate/assertion.js';
 import type { Admitted, Verdict } from '../gate/verdict.js';
@@ -11,42 +12,59 @@ import type { RequestHead } from '../http/head.js';
 import { countRequest, observeFirstByte } from '../observe/metrics/requests.js';
 import type { Route } from '../policy/route.js';
 import { expiryFields, refusedLimitFields } from './response-fields.js';
-import { faultRefusal } from './faults.js';
 import { newRecord, newRequestId, noteFindings, noteVerdict } from './record.js';
 import type { Services } from './services.js';
 import { beginTrace, endTrace, evaluate } from './trace.js';
 
 const NOBODY: readonly string[] = [];
 
+/** What the answer to a request goes to. */
+export interface Recipient {
+  /** Whether it can receive no more. */
+  readonly destroyed: boolean;
+  /** Whether an answer has begun. */
+  readonly headersSent: boolean;
+  destroy(): unknown;
+}
+
 export abstract class RequestHandler {
   protected readonly services: Services;
   protected readonly record = newRecord(newRequestId());
+  /** Whether the request is being forwarded, and so finishes by itself. */
+  protected isForwarded = false;
+  readonly #peer: PeerSocket;
+  readonly #recipient: Recipient;
   readonly #forwards: boolean;
 
   /** @param forwards whether Latchkey forwards allowed requests itself */
-  constructor(services: Services, forwards = false) {
+  constructor(services: Services, peer: PeerSocket, recipient: Recipient, forwards = false) {
     this.services = services;
+    this.#peer = peer;
+    this.#recipient = recipient;
     this.#forwards = forwards;
+  }
+
+  get head(): RequestHead {
+    return this.record.head as RequestHead;
+  }
+
+  get subject(): Subject | null {
+    return this.record.subject;
   }
 
   /** Reads the head, or returns why it cannot be authorized. */
   protected abstract readHead(): RequestHead | Refusal;
-  protected abstract get peer(): PeerSocket;
   protected abstract allow(head: RequestHead, admitted: Admitted, identity: readonly string[]): void;
-  protected abstract answerEndpoint(head: RequestHead, admitted: Admitted, name: string): void;
-  protected abstract write(reply: Reply): void;
-  protected abstract get isGone(): boolean;
-  protected abstract get hasAnswered(): boolean;
-  /** @returns whether the request is being forwarded and so finishes by itself */
-  protected abstract destroy(): boolean;
-
-  protected refuseHead(_head: RequestHead): Refusal | undefined {
-    return undefined;
-  }
+  protected abstract write(reply: Reply, isRefusal: boolean): void;
 
   /** Answers a request that needs no decision. @returns whether it did */
-  protected answersUnauthorized(_head: RequestHead): boolean {
+  protected answersAtOnce(_head: RequestHead): boolean {
     return false;
+  }
+
+  /** Only for an entrance whose {@link refusalOf} does not refuse all built-in endpoints. */
+  protected answerEndpoint(_head: RequestHead, _admitted: Admitted, name: string): void {
+    throw new Error(`the endpoint ${name} is not served here`);
   }
 
   /** An entrance may have rules of its own about what it can forward. */
@@ -65,15 +83,13 @@ export abstract class RequestHandler {
       const isRefused = 'refusal' in head;
       if (services.tracing !== undefined) beginTrace(services.tracing, record, isRefused ? null : head);
       if (isRefused) {
-        record.peer = peerAddress(this.peer);
+        record.peer = peerAddress(this.#peer);
         if ('path' in head) record.unserved = head;
         this.refuse(head);
         return;
       }
       record.head = head;
-      const refusal = this.refuseHead(head);
-      if (refusal !== undefined) this.refuse(refusal);
-      else if (!this.answersUnauthorized(head)) this.#evaluate(head);
+      if (!this.answersAtOnce(head)) this.#evaluate(head);
     } catch (error) {
       this.fault(error);
     }
@@ -93,7 +109,7 @@ export abstract class RequestHandler {
     const { shadow } = this.services;
     // An entrance's own rules refuse the request under any policy.
     if (shadow !== null && refusal === verdict.refusal) shadow.compare(head, verdict, this.record.requestId);
-    if (this.isGone) {
+    if (this.#recipient.destroyed) {
       this.finish();
       return;
     }
@@ -120,7 +136,7 @@ export abstract class RequestHandler {
     else
       identity
         .then((fields) => {
-          if (this.isGone) this.finish();
+          if (this.#recipient.destroyed) this.finish();
           else if (this.services.hasEndedSince(subject, judgedAt)) this.#admitAgain(head, admitted);
           else this.allow(head, admitted, fields);
         })
@@ -149,7 +165,7 @@ export abstract class RequestHandler {
       if (hasEndedSince(verdict.subject, judgedAt)) continue;
       noteFindings(this.record, verdict);
       const refusal = this.refusalOf(head, verdict);
-      if (this.isGone) this.finish();
+      if (this.#recipient.destroyed) this.finish();
       else if (refusal !== undefined) this.refuse(refusal);
       else return { ...(verdict as Admitted), ...(writes && { writes }), ...(guarded && { guarded }) };
       return undefined;
@@ -191,18 +207,13 @@ export abstract class RequestHandler {
     const challenged = isChallenge ? services.challenge(answer, record.head, refusal) : answer;
     const reply = withHeaders(challenged, fields);
     record.status = reply.status;
-    this.write(this.worded(reply));
-  }
-
-  /** Words a refusal in the protocol that the client speaks inside HTTP. */
-  protected worded(reply: Reply): Reply {
-    return reply;
+    this.write(reply, true);
   }
 
   protected answer(reply: Reply, outcome: string): void {
     this.record.outcome = outcome;
     this.record.status = reply.status;
-    this.write(reply);
+    this.write(reply, false);
     this.finish();
   }
 
@@ -210,18 +221,19 @@ export abstract class RequestHandler {
   protected fault(error: unknown): void {
     const { logFault } = this.services;
     const { requestId } = this.record;
-    if (error instanceof Unavailable)
-      logFault(error, 'request refused; something that it needs is unavailable', requestId);
+    const isUnavailable = error instanceof Unavailable;
+    if (isUnavailable) logFault(error, 'request refused; something that it needs is unavailable', requestId);
     else logFault(error, 'internal error; request refused', requestId);
-    if (!this.hasAnswered) {
+    if (!this.#recipient.headersSent) {
       try {
-        this.refuse(faultRefusal(error));
+        this.refuse(isUnavailable ? error.refusal : { refusal: 'fault' });
         return;
       } catch (again) {
         logFault(again, 'error response failed; connection closed', requestId);
       }
     }
-    if (!this.destroy()) this.finish();
+    this.#recipient.destroy();
+    if (!this.isForwarded) this.finish();
   }
 
   protected finish(): void {

@@ -19,7 +19,7 @@ import type { Auditor } from './auditor.js';
 import type { CorsRules } from './cors-rules.js';
 import type { ExpiryWarning, RateLimitNames } from './response-fields.js';
 import type { Shadow } from './shadow.js';
-import type { FaultLog } from './faults.js';
+import type { FaultLog, ReportMisconfiguration } from './faults.js';
 import type { LoginPages } from './login-redirect.js';
 
 export interface Services extends LoginPages {
@@ -53,4 +53,5 @@ export interface Services extends LoginPages {
   readonly cors: CorsRules | null;
   readonly auditor: Auditor;
   readonly logFault: FaultLog;
+  readonly reportMisconfiguration: ReportMisconfiguration;
 }

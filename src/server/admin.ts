@@ -27,15 +27,8 @@ export interface AdminViews {
   readonly shadow: () => Promise<unknown>;
 }
 
-interface Patience {
-  /** To send a request. */
-  readonly send: number;
-  /** To read a response. */
-  readonly read: number;
-}
-
-const PATIENCE: Patience = { send: 5_000, read: 10_000 };
-/** Node's default is so long that a slow client would get 35 seconds. */
+/** Milliseconds to send a request, and between checks of that. */
+const REQUEST_MS = 5_000;
 const CHECK_MS = 1_000;
 
 /** Starts the admin port: metrics, health, readiness and reload. */
@@ -43,18 +36,11 @@ export async function startAdmin(
   settings: Config['admin'],
   views: AdminViews,
   log: Log,
-  patience = PATIENCE,
 ): Promise<{ server: Server; url: string }> {
-  const metrics = metricsPage(views.metrics);
   const refuse = createAdminGuard([settings.host, ...settings.hosts]);
   const server = createServer(
-    {
-      headersTimeout: patience.send,
-      requestTimeout: patience.send,
-      connectionsCheckingInterval: Math.min(CHECK_MS, patience.send),
-    },
+    { headersTimeout: REQUEST_MS, requestTimeout: REQUEST_MS, connectionsCheckingInterval: CHECK_MS },
     (req, res) => {
-      limitReading(res, patience.read);
       const requestId = newRequestId();
       res.setHeader('X-Request-Id', requestId);
       const refused = refuse(req);
@@ -63,7 +49,7 @@ export async function startAdmin(
         sendJson(res, 403, { msg: 'Forbidden', detail: refused });
         return;
       }
-      answer(req, res, views, metrics).catch((error: unknown) => {
+      answer(req, res, views).catch((error: unknown) => {
         log.error({ err: error, request_id: requestId }, 'admin request failed');
         if (!res.headersSent) sendJson(res, 500, { msg: 'Internal error', detail: 'see the log' });
       });
@@ -72,12 +58,7 @@ export async function startAdmin(
   return { server, url: await listen(server, settings, 'admin') };
 }
 
-async function answer(
-  req: IncomingMessage,
-  res: ServerResponse,
-  views: AdminViews,
-  metrics: () => Promise<MetricsPage>,
-): Promise<void> {
+async function answer(req: IncomingMessage, res: ServerResponse, views: AdminViews): Promise<void> {
   req.resume();
   const [path = '', query = ''] = (req.url ?? '').split('?', 2);
   const task = TASKS.get(path);
@@ -101,7 +82,8 @@ async function answer(
     const warned = Object.keys(warnings).length > 0 ? { warnings } : {};
     sendJson(res, ready ? 200 : 503, { ready, checks: describe(checks), ...warned });
   } else if (path === '/metrics') {
-    sendMetrics(res, await metrics());
+    const { type, text } = await views.metrics();
+    res.writeHead(200, { 'Content-Type': type, 'Cache-Control': 'no-store' }).end(text);
   } else if (path === '/-/config') {
     sendJson(res, 200, views.config());
   } else if (path === '/-/shadow') {
@@ -137,20 +119,6 @@ function sendRestarted(res: ServerResponse, { fault }: Restarted): void {
   else sendJson(res, 409, { msg: 'Workers not replaced', detail: fault });
 }
 
-/** Disconnects a client that takes too long to read a response, from the response's end on. */
-function limitReading(res: ServerResponse, timeout: number): void {
-  res.once('prefinish', () => {
-    const timer = setTimeout(() => res.destroy(), timeout);
-    res.once('close', () => clearTimeout(timer));
-  });
-}
-
-function sendMetrics(res: ServerResponse, { type, body }: MetricsPage): void {
-  res
-    .writeHead(200, { 'Content-Type': type, 'Content-Length': body.length, 'Cache-Control': 'no-store' })
-    .end(body);
-}
-
 function sendReloaded(res: ServerResponse, { outcome, faults, needsRestart }: Reloaded): void {
   if (outcome === 'applied') sendJson(res, 200, { reloaded: true, needs_restart: needsRestart });
   else sendJson(res, outcome === 'refused' ? 422 : 503, { ...NOT_RELOADED[outcome], faults });
@@ -177,29 +145,4 @@ function sendJson(res: ServerResponse, status: number, value: unknown): void {
   res
     .writeHead(status, { 'Content-Type': 'application/json', 'Cache-Control': 'no-store' })
     .end(jsonBody(value));
-}
-
-export interface MetricsPage {
-  readonly type: string;
-  readonly body: Buffer;
-}
-
-const FRESH_MS = 1_000;
-
-/** Renders at most once a second, however many clients ask, and shares the bytes among them. */
-export function metricsPage(
-  render: () => Promise<{ readonly type: string; readonly text: string }>,
-): () => Promise<MetricsPage> {
-  let rendering: Promise<MetricsPage> | null = null;
-  let page: MetricsPage | undefined;
-  let madeAt = -Infinity;
-  const make = async (): Promise<MetricsPage> => {
-    const { type, text } = await render();
-    madeAt = performance.now();
-    return (page = { type, body: Buffer.from(text) });
-  };
-  return async () => {
-    if (page !== undefined && performance.now() - madeAt < FRESH_MS) return page;
-    return (rendering ??= make().finally(() => (rendering = null)));
-  };
 }

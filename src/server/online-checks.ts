@@ -79,7 +79,7 @@ async function connectTo(url: URL): Promise<void> {
 }
 
 async function connectToSocket(path: string): Promise<void> {
-  const opened = await new Promise<Socket | Error>((done) => connectUnix(path, TIMEOUT_MS, done));
+  const opened = await new Promise<Socket | Error>((done) => connectUnix(path, done));
   if (opened instanceof Error) throw opened;
   opened.destroy();
 }

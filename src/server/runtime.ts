@@ -56,7 +56,7 @@ import { createJwtEvents } from './observing.js';
 import { openOidc } from './oidc.js';
 import { openShadow } from './shadow.js';
 import type { OpenedStore } from './stores/open-store.js';
-import { createFaultLog } from '../pipeline/faults.js';
+import { createFaultLog, createMisconfigurationReporter } from '../pipeline/faults.js';
 
 export interface Runtime {
   readonly services: Services;
@@ -68,8 +68,6 @@ export interface Runtime {
   /** Requests in flight continue, and health checks stop. */
   retire(): void;
   loads(): readonly UpstreamLoad[];
-  /** Flushes last-seen data. On failure it is kept and the error is thrown. */
-  flush(): Promise<void>;
   /** Flushes last-seen data and closes the upstream connections, but not the store. */
   close(): Promise<void>;
 }
@@ -152,6 +150,7 @@ export function createRuntime(
   const credentials = credentialNames(config);
   const credentialCookies = [names.sessionCookie, ...jwtCookies(config.jwt_issuers)];
   const otherCookies = oidc === null ? [] : [LOGIN_STATE_COOKIE];
+  const ownCookies = [names.sessionCookie, ...otherCookies];
   const requestHeaderSettings: RequestHeaderSettings = {
     protectedNames: reserved.names,
     protectedPrefixes: reserved.prefixes,
@@ -206,8 +205,8 @@ export function createRuntime(
     homeOf: (host) => sites.homeOf(host),
     pageOf: (host) => sites.pageOf(host),
     requestHeaders: createRequestHeaders(requestHeaderSettings),
-    forward: createForward({ ownCookies: [names.sessionCookie, ...otherCookies] }),
-    upgrade: createUpgrade({ ownCookies: [names.sessionCookie, ...otherCookies] }),
+    forward: createForward(ownCookies),
+    upgrade: createUpgrade(ownCookies),
     decisionHeaders: createForwardAuthHeaders(requestHeaderSettings),
     splitJoined: createFieldSplitter({
       credentialNames: credentials,
@@ -240,6 +239,7 @@ export function createRuntime(
     cors: corsSettings(config).length === 0 ? null : new CorsRules(sites, config.cors),
     auditor: new Auditor(audit, policyVersion(config), ofLog.configHash),
     logFault,
+    reportMisconfiguration: createMisconfigurationReporter(log),
   };
   return {
     services,
@@ -250,7 +250,6 @@ export function createRuntime(
     addresses: () => upstreams.addressStates(),
     retire: () => upstreams.stopChecks(),
     loads: () => upstreams.loads(),
-    flush: async () => lastSeen.flush(),
     close: async () => {
       await closeAccounts();
       upstreams.close();

@@ -36,7 +36,7 @@ export class Address {
     this.connect =
       socketPath === null
         ? hostConnect(url, settings)
-        : (callback, onread) => connectUnix(socketPath, settings.connect_timeout, callback, onread);
+        : (callback, onread) => connectUnix(socketPath, callback, onread);
     this.openPool = poolOpener(this.connect, url, settings);
     this.pool = this.openPool();
   }

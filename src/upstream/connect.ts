@@ -1,4 +1,4 @@
-import { connect, connect as connectTcp, type Socket } from 'node:net';
+import { connect, type Socket } from 'node:net';
 import {
   type ConnectionOptions,
   connect as connectTls,
@@ -16,8 +16,7 @@ const HIGH_WATER_MARK = 65_536;
 
 export function tcpConnect(host: string, port: number, timeout: number): Connect {
   const options = { host, port, highWaterMark: HIGH_WATER_MARK };
-  return (callback, onread) =>
-    whenOpen(connectTcp(withOnread(options, onread)), 'connect', timeout, callback);
+  return (callback, onread) => whenOpen(connect(withOnread(options, onread)), 'connect', timeout, callback);
 }
 
 /** Each connection resumes an earlier session if possible. @param timeout milliseconds, TLS included */
@@ -75,11 +74,8 @@ function whenOpen(
   socket.once(event, finish).once('error', finish);
 }
 
-/** Milliseconds between attempts while the server's accept queue is full, doubling each time. */
-const FIRST_WAIT_MS = 5;
-const LONGEST_WAIT_MS = 100;
-
 const MEANINGS: Readonly<Record<string, string>> = {
+  EAGAIN: 'the queue of the socket is full',
   ENOENT: 'the socket does not exist; the upstream creates it when it starts',
   ENOTDIR: 'a part of the path is not a folder',
   EACCES: 'this user needs write permission for the socket and search permission (x) for its folders',
@@ -90,32 +86,13 @@ const MEANINGS: Readonly<Record<string, string>> = {
 
 type Opened = (opened: Socket | Error) => void;
 
-/**
- * Retries until the timeout while the server's accept queue is full (EAGAIN), where TCP would wait.
- * @param timeout milliseconds
- */
-export function connectUnix(path: string, timeout: number, callback: Opened, onread?: ReadOption): void {
-  const until = performance.now() + timeout;
-  const options = withOnread({ path, highWaterMark: HIGH_WATER_MARK }, onread);
-  const attempt = (waitMs: number): void => {
-    const socket = connect(options);
-    const onError = (error: Error): void => {
-      if (codeOf(error) !== 'EAGAIN') explain(error, path, callback);
-      else if (performance.now() < until) setTimeout(attempt, waitMs, Math.min(waitMs * 2, LONGEST_WAIT_MS));
-      else
-        callback(
-          new UpstreamFault(
-            'UND_ERR_CONNECT_TIMEOUT',
-            `the queue of ${path} was full for connect_timeout (${formatDuration(timeout)})`,
-          ),
-        );
-    };
-    socket.once('error', onError).once('connect', () => {
-      socket.off('error', onError).on('error', () => undefined);
-      callback(socket);
-    });
-  };
-  attempt(FIRST_WAIT_MS);
+export function connectUnix(path: string, callback: Opened, onread?: ReadOption): void {
+  const socket = connect(withOnread({ path, highWaterMark: HIGH_WATER_MARK }, onread));
+  const onError = (error: Error): void => explain(error, path, callback);
+  socket.once('error', onError).once('connect', () => {
+    socket.off('error', onError).on('error', () => undefined);
+    callback(socket);
+  });
 }
 
 function explain(error: Error, path: string, callback: Opened): void {

@@ -17,7 +17,7 @@ import {
 } from './forward-request.js';
 import { type TimeoutListener, UpstreamTimeout, type Waits } from './fast-timeouts.js';
 import { breakOff, ResponseWriter } from './response-writer.js';
-import { type Resendable, RetryState } from './retry-state.js';
+import { RetryState } from './retry-state.js';
 import { GAVE_WAY, QUEUE_FULL, refusalOf, UpstreamFault, WAITED_TOO_LONG } from './faults.js';
 import { TOO_LARGE, Upload, type Uploading } from './upload.js';
 import type { ResponseHandler, UpstreamExchange } from './upstream-request.js';
@@ -158,7 +158,7 @@ class ForwardHandler implements ResponseHandler, Use, TimeoutListener, Uploading
   onResponseError(error: Error): void {
     if (this.#over) return;
     this.#timeout.end();
-    const { res } = this.#request;
+    const { head, res } = this.#request;
     if (res.headersSent) {
       // The response has begun: the client must see an abort, never a clean end. Chunks of this tick are sent
       // first.
@@ -166,7 +166,11 @@ class ForwardHandler implements ResponseHandler, Use, TimeoutListener, Uploading
       process.nextTick(breakOff, res, refusalOf(error, true));
       return;
     }
-    const next = this.#retries.nextAddress(error, this.#repeatable());
+    const upload = this.#upload;
+    const bodyUnsent = !res.destroyed && upload?.isUntouched !== false;
+    const idempotent =
+      !res.destroyed && upload === undefined && !this.#hasInformational && isRead(head.method);
+    const next = this.#retries.nextAddress(error, bodyUnsent, idempotent);
     if (next !== undefined) this.#dispatch(next);
     else this.#finish('upstream', refusalOf(error, this.#retries.sent));
   }
@@ -187,15 +191,6 @@ class ForwardHandler implements ResponseHandler, Use, TimeoutListener, Uploading
           ? new UpstreamFault('UND_ERR_HEADERS_TIMEOUT', this.#waits.noResponse)
           : new UpstreamFault('UND_ERR_BODY_TIMEOUT', this.#waits.noData),
       );
-  }
-
-  #repeatable(): Resendable {
-    const { head, res } = this.#request;
-    const upload = this.#upload;
-    return {
-      bodyUnsent: !res.destroyed && upload?.isUntouched !== false,
-      idempotent: !res.destroyed && upload === undefined && !this.#hasInformational && isRead(head.method),
-    };
   }
 
   /**
@@ -271,7 +266,7 @@ class ForwardHandler implements ResponseHandler, Use, TimeoutListener, Uploading
   }
 }
 
-export function createForward({ ownCookies }: { readonly ownCookies: readonly string[] }): Forward {
+export function createForward(ownCookies: readonly string[]): Forward {
   return (request) => {
     const handler = new ForwardHandler(request, ownCookies);
     handler.start();

@@ -84,8 +84,7 @@ export function refusedResponse(
   fields: readonly string[],
 ): Buffer {
   const phrase = /^[\t\x20-\x7e\x80-\xff]*$/.test(reason) ? reason : '';
-  const kept = fields.filter((_, i) => fields[i - (i % 2)]?.toLowerCase() !== 'content-length');
-  kept.push('Connection', 'close');
+  const kept = [...fields, 'Connection', 'close'];
   if (forbidsContent(status)) return Buffer.from(responseHead(status, phrase, kept, UNFRAMED), 'latin1');
   const head = responseHead(status, phrase, kept, isWhole ? body.length : CHUNKED);
   const start = isWhole || body.length === 0 ? '' : chunkStart(body.length);

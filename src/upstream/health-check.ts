@@ -3,7 +3,7 @@ import { MAX_TIMER_MS } from '../util/time.js';
 import { UNFRAMED } from '../http1/write.js';
 import type { Address } from './address.js';
 import { causeOf } from './faults.js';
-import type { Dispatcher, ResponseHandler, UpstreamExchange } from './upstream-request.js';
+import type { Dispatcher, ResponseHandler } from './upstream-request.js';
 
 type Settings = NonNullable<Config['upstreams'][string]['health_check']>;
 
@@ -83,45 +83,24 @@ export class HealthCheck {
           length: UNFRAMED,
           closes: true,
         },
-        new StatusReader(finish),
+        statusReader(finish),
       );
     });
   }
 }
 
-class StatusReader implements ResponseHandler {
-  connection: UpstreamExchange | undefined;
-  readonly #finish: (fault: string | undefined) => void;
+function ignore(): void {}
 
-  constructor(finish: (fault: string | undefined) => void) {
-    this.#finish = finish;
-  }
-
-  onRequestStart(): void {
-    return undefined;
-  }
-
-  onInformational(): void {
-    return undefined;
-  }
-
-  onResponseStart(status: number): void {
-    this.#finish(status < 400 ? undefined : `health check responded with ${status}`);
-  }
-
-  onReadEnd(): void {
-    return undefined;
-  }
-
-  onResponseData(): void {
-    return undefined;
-  }
-
-  onResponseEnd(): void {
-    return undefined;
-  }
-
-  onResponseError(error: Error): void {
-    this.#finish(`health check failed: ${causeOf(error)}`);
-  }
+/** Reads the status of a response, and ignores the rest. */
+function statusReader(finish: (fault: string | undefined) => void): ResponseHandler {
+  return {
+    connection: undefined,
+    onRequestStart: ignore,
+    onInformational: ignore,
+    onResponseStart: (status) => finish(status < 400 ? undefined : `health check responded with ${status}`),
+    onReadEnd: ignore,
+    onResponseData: ignore,
+    onResponseEnd: ignore,
+    onResponseError: (error) => finish(`health check failed: ${causeOf(error)}`),
+  };
 }

@@ -9,13 +9,6 @@ import {
 } from './faults.js';
 import type { Upstream } from './upstreams.js';
 
-export interface Resendable {
-  /** Whether none of its body was read, so that all of it can be sent to another address. */
-  readonly bodyUnsent: boolean;
-  /** Whether it may be sent twice: no side effects, no body, and no response has begun. */
-  readonly idempotent: boolean;
-}
-
 /**
  * The sequence of addresses that one request is sent to. What was not sent goes on to an untried address.
  * What an address may have received is resent only without side effects (RFC 9110 9.2.2), and never over
@@ -39,7 +32,11 @@ export class RetryState {
     return this.#use(this.#upstream.choose() as Address);
   }
 
-  nextAddress(error: Error, { bodyUnsent, idempotent }: Resendable): Address | undefined {
+  /**
+   * @param bodyUnsent whether none of its body was read, so that all of it can be sent to another address
+   * @param idempotent whether it may be sent twice: no side effects, no body, and no response has begun
+   */
+  nextAddress(error: Error, bodyUnsent: boolean, idempotent: boolean): Address | undefined {
     const address = this.#address as Address;
     const upstream = this.#upstream;
     const unreached = !this.sent && isUnreached(error);

@@ -58,7 +58,7 @@ export type Upgrade = (request: UpgradeRequest) => InFlight;
  * The upstream receives a request built from the authorized head, and none of the client's bytes before its
  * 101.
  */
-export function createUpgrade({ ownCookies }: { readonly ownCookies: readonly string[] }): Upgrade {
+export function createUpgrade(ownCookies: readonly string[]): Upgrade {
   const tunnels = new Tunnels();
   return (request) => {
     const handshake = new Handshake(request, tunnels, ownCookies);
@@ -169,7 +169,7 @@ class Handshake implements Use, InFlight {
   #failed(error: Error): void {
     if (this.#hasEnded) return;
     const { sent } = this.#retries;
-    const next = this.#retries.nextAddress(error, { bodyUnsent: true, idempotent: false });
+    const next = this.#retries.nextAddress(error, true, false);
     if (next !== undefined) this.#connect(next);
     else this.#finish(null, refusalOf(error, sent));
   }

@@ -5,7 +5,6 @@ import t from 'tap';
 import { parse, stringify } from 'yaml';
 import { readMetrics } from '../../src/observe/metrics.js';
 import { countRequest, MAX_REQUEST_SERIES, observeFirstByte } from '../../src/observe/metrics/requests.js';
-import { metricsPage } from '../../src/server/admin.js';
 import { runs } from '../helpers/debian.js';
 import { PASSWORD, startFixture } from '../helpers/fixture.js';
 import { send } from '../helpers/http.js';
@@ -152,16 +151,6 @@ t.test('requests, upstreams, logins and the process', async (t) => {
     t.notMatch(await scrape(server.admin), /probe/i);
   }); // prettier-ignore
 
-  await t.test('renders at most once a second, and slow readers block nobody', async (t) => {
-    const bytes = 'GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n'.repeat(20);
-    const lazy = Array.from({ length: 50 }, () => openRaw(server.admin, { reads: false, bytes }));
-    const texts = await Promise.all(Array.from({ length: 50 }, () => scrape(server.admin)));
-    t.ok(new Set(texts).size <= 10, `${new Set(texts).size} different texts for 50 scrapes`);
-    t.equal((await send(server.admin, '/healthz')).status, 200);
-    t.equal((await send(url, '/status')).status, 200);
-    for (const { socket } of lazy) socket.destroy();
-  });
-
   await t.test('counts active tokens at start-up', async (t) => {
     t.equal(valueOf(await scrape(server.admin), 'latchkey_tokens_active'), 1, 'the legacy key of the directory');
     const expiresAt = Date.now() + 4_000;
@@ -248,20 +237,6 @@ t.test('combines routes and upstreams beyond the limit into one series', async (
   t.equal(requests.find(({ labels }) => labels['route'] === 'other')?.value, MAX_REQUEST_SERIES);
   t.equal(new Set(of('latchkey_upstream_first_byte_seconds').map(({ labels }) => labels['upstream'])).size, 101);
 }); // prettier-ignore
-
-t.test('renders metrics at most once at a time and once a second; caches no failure', async (t) => {
-  let made = 0;
-  const page = metricsPage(async () => {
-    made += 1;
-    if (made === 1) throw new Error('no');
-    return { type: 'text/plain', text: `made ${made}` };
-  });
-  await t.rejects(page(), /no/);
-  const pages = await Promise.all(Array.from({ length: 100 }, () => page()));
-  t.equal(made, 2);
-  t.equal(new Set(pages.map(({ body }) => body)).size, 1, 'one buffer for all');
-  await until(async () => (await page()).body.toString() === 'made 3', 'rendered again');
-});
 
 interface Dashboard {
   readonly panels: readonly { readonly id: number; readonly title: string; readonly type: string; readonly targets?: readonly { readonly expr: string }[]; readonly datasource?: { readonly uid: string } }[];

@@ -157,18 +157,6 @@ t.test('connections handed to a worker that no longer accepts go to another one'
   }
 }); // prettier-ignore
 
-t.test('connections handed to the last workers, which no longer accept, are closed', nightly, async (t) => {
-  const { url, server, token } = await startFixture(t, { workers: 2 });
-  const key = await token('superuser');
-  process.kill(server.pid, 'SIGSTOP');
-  const asked = askAnew(url, key, 16);
-  await sleep(100);
-  for (const leaving of workersOf(server.pid)) process.kill(leaving, 'SIGTERM');
-  await sleep(300);
-  process.kill(server.pid, 'SIGCONT');
-  t.notOk((await Promise.all(asked)).includes('no answer'));
-});
-
 t.test('a connection returned to a primary that drains does not end it while another worker is busy', nightly, async (t) => {
   const { url, server, token } = await startFixture(t, { workers: 2 });
   const key = await token('superuser');
@@ -190,19 +178,6 @@ t.test('a connection returned to a primary that drains does not end it while ano
   process.kill(busy, 'SIGCONT');
   t.same(await stopped, { code: 0, signal: null });
   t.notOk((await Promise.all([...taken, ...returned])).includes('no answer'));
-}); // prettier-ignore
-
-t.test('connections not yet accepted by a killed worker go to another one', async (t) => {
-  const { url, server, token } = await startFixture(t, { workers: 2 });
-  const key = await token('superuser');
-  const [killed = 0, other = 0] = workersOf(server.pid);
-  process.kill(killed, 'SIGSTOP');
-  process.kill(other, 'SIGSTOP');
-  const asked = askAnew(url, key, 4);
-  await sleep(300);
-  process.kill(killed, 'SIGKILL');
-  process.kill(other, 'SIGCONT');
-  t.same(await Promise.all(asked), Array(4).fill(200));
 }); // prettier-ignore
 
 t.test('a server stopped by SIGTERM under load fails no request on kept connections', async (t) => {

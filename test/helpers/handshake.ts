@@ -60,7 +60,7 @@ export async function shake(t: Test, more: { broken?: string; timeout?: number; 
   const settings = { max_response_head: 16_384, retries: 1 };
   const waits = new Waits({ responseTimeout: more.timeout ?? 60_000, idleTimeout: more.idle ?? 60_000 }, { response: '', idle: '' });
   const parts = { limiter, settings, waitsOf: () => waits, choose: () => address, failed: note('failed'), report: note('reported'), answered: note('answered'), hostFor: () => undefined, retried: note('retried') };
-  createUpgrade({ ownCookies: [] })({
+  createUpgrade([])({
     head: { fields: ['Sec-WebSocket-Key', KEY], client: { address: '192.0.2.1' } } as never,
     subject: null,
     socket: client.resume(),

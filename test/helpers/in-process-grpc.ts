@@ -9,12 +9,13 @@ import { type GrpcReply, grpcReplyOf } from './grpc.js';
  */
 export async function checkByGrpc(services: Services, maxSize: number, message: Buffer): Promise<GrpcReply> {
   const answer = new Promise<Buffer>((resolve, reject) => {
-    new GrpcCheckHandler(services, () => undefined, maxSize, {
+    new GrpcCheckHandler(services, maxSize, {
       received: readCheckRequest(message),
       peer: { remoteAddress: '127.0.0.1' },
-      isCancelled: () => false,
+      destroyed: false,
+      headersSent: false,
       answer: (response) => resolve(writeCheckResponse(response)),
-      fail: () => reject(new Error('no decision')),
+      destroy: () => reject(new Error('no decision')),
     }).handle();
   });
   return grpcReplyOf(await answer);

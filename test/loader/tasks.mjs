@@ -151,18 +151,15 @@ const TOGETHER = Object.entries({
     'websockets',
   ].map((name) => `faults/${name}.`),
   'parts of servers': [
-    'admin',
     'expiring-tokens',
     'membership',
     'messages',
     'reload',
     'retiring',
     'store-readiness',
-    'unaccepted',
     'upgrade',
     'webhooks',
     'worker-counts',
-    'worker-lifecycle',
     'worker-pool',
   ]
     .map((name) => `server/${name}.`)

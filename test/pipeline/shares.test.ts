@@ -47,7 +47,7 @@ async function serveHolding(t: Parameters<typeof serveHttp>[0]) {
 
 async function startHolding(t: Parameters<typeof startInProcess>[0] & Parameters<typeof serveHttp>[0]) {
   const upstream = await serveHolding(t);
-  const [forward, upgrade] = [createForward({ ownCookies: [] }), createUpgrade({ ownCookies: [] })];
+  const [forward, upgrade] = [createForward([]), createUpgrade([])];
   const settings = { url: upstream.url, max_connections: SIZE, max_waiting: MAX_WAITING, wait_timeout: '60s', response_timeout: '60s' };
   const config = {
     listen: { trusted_proxies: ['127.0.0.1'] },

@@ -3,8 +3,7 @@ import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import t from 'tap';
-import { askWorker, sendConfig } from '../../src/server/processes/messages.js';
-import type { LoadedConfig } from '../../src/config/load.js';
+import { askWorker, onReports } from '../../src/server/processes/messages.js';
 import { temporaryFolder } from '../helpers/latchkey.js';
 
 t.test('a worker that has just died is reported, and does not end the primary', async (t) => {
@@ -36,14 +35,15 @@ t.test('commands right after the configuration wait until the worker has handler
   const worker = cluster.fork();
   t.teardown(() => worker.process.kill('SIGKILL'));
   const commands = new Promise<unknown[]>((answered) => {
-    sendConfig(worker, () => {
+    const hello = () => {
       // Sent before and after the worker can have read its configuration.
       process.nextTick(() => {
         const asks = [askWorker(worker, 'prepare', 5_000, 'next'), askWorker(worker, 'commit', 5_000)];
         setTimeout(() => answered(Promise.all([...asks, askWorker(worker, 'ping', 5_000)])), 100);
       });
-      return { file: 'first' } as LoadedConfig;
-    });
+      return { file: 'first' };
+    };
+    onReports(worker, { hello } as unknown as Parameters<typeof onReports>[1]);
   });
   const config = { file: 'first' };
   const asked = ['prepare', 'commit', 'ping'];

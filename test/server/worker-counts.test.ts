@@ -1,12 +1,8 @@
 import t from 'tap';
-import {
-  openConnections,
-  readMetrics,
-  refusedConnections,
-  renderSum,
-  sumOfCounts,
-} from '../../src/observe/metrics.js';
+import { loadConfig } from '../../src/config/load.js';
+import { openConnections, readMetrics, refusedConnections, renderSum } from '../../src/observe/metrics.js';
 import { WorkerCounts } from '../../src/server/processes/serving.js';
+import { temporaryFolder, writeConfig } from '../helpers/latchkey.js';
 
 /** The metrics of a worker with so many open connections that refused as many. */
 async function metricsOf(connections: number): Promise<unknown[]> {
@@ -17,16 +13,17 @@ async function metricsOf(connections: number): Promise<unknown[]> {
 }
 
 t.test('a worker that ended leaves what it counted, and nothing that it held', async (t) => {
-  const counts = new WorkerCounts<string, unknown[]>(sumOfCounts);
-  const sum = async () => (await renderSum(counts.all())).text;
-  counts.note('first', await metricsOf(10));
-  counts.note('second', await metricsOf(3));
+  const loaded = loadConfig(writeConfig(temporaryFolder(t), { upstream: 'http://127.0.0.1:1' }));
+  const counts = new WorkerCounts<string>();
+  const sum = async () => (await renderSum(counts.all().map(({ metrics }) => metrics))).text;
+  counts.note('first', { metrics: await metricsOf(10), casualties: [] });
+  counts.note('second', { metrics: await metricsOf(3), casualties: [] });
   t.match(await sum(), /^latchkey_connections 13$/m);
-  counts.depart('first');
+  counts.depart('first', loaded);
   t.match(await sum(), /^latchkey_connections 3$/m);
   t.match(await sum(), /^latchkey_connections_refused_total 13$/m);
-  counts.note('third', await metricsOf(1));
-  counts.depart('second');
+  counts.note('third', { metrics: await metricsOf(1), casualties: [] });
+  counts.depart('second', loaded);
   t.match(await sum(), /^latchkey_connections 1$/m);
   t.match(await sum(), /^latchkey_connections_refused_total 14$/m);
 });

@@ -17,11 +17,11 @@ function poolOf(t: Test) {
     script,
     `import { existsSync } from 'node:fs';
     import { createServer } from 'node:net';
-    import { configFromPrimary } from ${JSON.stringify(resolve('dist/server/processes/messages.js'))};
+    import { configFromPrimary, reportToPrimary } from ${JSON.stringify(resolve('dist/server/processes/messages.js'))};
     process.on('SIGTERM', () => undefined);
     await configFromPrimary();
     if (existsSync(${JSON.stringify(hangs)})) for (;;);
-    createServer().listen(0, '127.0.0.1');`,
+    createServer().listen(0, '127.0.0.1', () => reportToPrimary('serving', { url: 'http://a' }));`,
   );
   cluster.setupPrimary({ exec: script });
   const logged: string[] = [];
@@ -34,25 +34,20 @@ function poolOf(t: Test) {
     /** Makes new workers hang during their start, or not. */
     hang: (yes: boolean) => (yes ? writeFileSync(hangs, '') : rmSync(hangs)),
   };
-  const forked = new Set<PooledWorker>();
   const pool = new WorkerPool({
     count: 2,
-    listeners: { ports: 1, secure: false },
     get startTimeout() {
       return state.startTimeout;
     },
     current: () => state.current,
     log: { info: note, warn: note, error: note } as unknown as Log,
-    forked: (member) => void forked.add(member),
-    exited: (member) => {
-      forked.delete(member);
-      state.exited.push(member);
-    },
+    counted: () => undefined,
+    exited: (member) => void state.exited.push(member),
     onCrashLoop: () => t.fail('no crash'),
   });
   t.teardown(async () => {
     const drained = pool.drain();
-    for (const { worker } of forked) worker.process.kill('SIGKILL');
+    for (const worker of Object.values(cluster.workers ?? {})) worker?.process.kill('SIGKILL');
     await drained;
   });
   return { pool, state };

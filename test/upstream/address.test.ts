@@ -1,9 +1,8 @@
 import { once } from 'node:events';
 import { chmodSync, linkSync, mkdirSync, writeFileSync } from 'node:fs';
 import type { RequestListener } from 'node:http';
-import { connect, createServer, type Socket } from 'node:net';
+import { createServer, type Socket } from 'node:net';
 import { join } from 'node:path';
-import { Worker } from 'node:worker_threads';
 import t, { type Test } from 'tap';
 import { Address } from '../../src/upstream/address.js';
 import { causeOf } from '../../src/upstream/faults.js';
@@ -136,36 +135,4 @@ t.test('finds a recreated Unix socket by its path', async (t) => {
     await new Promise((done) => server.close(done));
     t.match(await opening(path), /ENOENT/);
   }
-});
-
-t.test('while the queue of a Unix socket is full, a connection waits up to its timeout', async (t) => {
-  const path = join(temporaryFolder(t), 'socket');
-  const server = createServer((socket) => socket.end()).listen({ path, backlog: 1 });
-  await once(server, 'listening');
-  const many = await Promise.all(Array.from({ length: 12 }, () => opening(path)));
-  t.same([...new Set(many)], ['open']);
-  server.close();
-
-  const blocked = join(temporaryFolder(t), 'socket');
-  const program = `const { parentPort, workerData } = require('node:worker_threads');
-require('node:net').createServer().listen({ path: workerData.path, backlog: 1 }, () => {
-  parentPort.postMessage('listening');
-  Atomics.wait(workerData.lock, 0, 0);
-});`;
-  const lock = new Int32Array(new SharedArrayBuffer(4));
-  const worker = new Worker(program, { eval: true, workerData: { path: blocked, lock } });
-  t.teardown(() => {
-    Atomics.store(lock, 0, 1);
-    Atomics.notify(lock, 0);
-    return worker.terminate();
-  });
-  await once(worker, 'message');
-  const waiting = Array.from({ length: 3 }, () => connect(blocked).on('error', () => undefined));
-  t.teardown(() => waiting.forEach((socket) => socket.destroy()));
-  const startedAt = performance.now();
-  t.match(
-    await opening(blocked, 80),
-    /^UND_ERR_CONNECT_TIMEOUT: the queue of .* was full for connect_timeout \(80ms\)$/,
-  );
-  t.ok(performance.now() - startedAt >= 79);
 });

@@ -12,7 +12,7 @@ function isResent(error: Error, { bodyUnsent, idempotent }: { bodyUnsent: boolea
   const state = new RetryState(upstream as unknown as Upstream);
   state.begin();
   state.sent = true;
-  return state.nextAddress(error, { bodyUnsent, idempotent }) !== undefined;
+  return state.nextAddress(error, bodyUnsent, idempotent) !== undefined;
 }
 
 t.test('what died with a shared connection is resent only if it was not processed', async (t) => {

@@ -43,7 +43,7 @@ const settings = {
 } as unknown as UpstreamSettings;
 const upstream = new Upstream('api', settings, { changed: () => undefined, failed: () => undefined });
 t.teardown(() => upstream.close());
-const forward = createForward({ ownCookies: [] });
+const forward = createForward([]);
 
 /** A request whose body arrives in the turn in which it is read. */
 class Incoming extends EventEmitter {

@@ -28,7 +28,7 @@ t.test('a handshake ends once, and leaves nothing behind, whatever happens in wh
     await once(socket, 'connect');
     return socket.on('error', () => undefined);
   };
-  const upgrade = createUpgrade({ ownCookies: [] });
+  const upgrade = createUpgrade([]);
   const events = ['client closes', 'revoked', 'connected', 'not connected', 'upstream closes'] as const;
   const orders = ordersOf(events).filter((order) => {
     const at = order.indexOf('connected');

@@ -4,17 +4,11 @@ import type { Refusal } from '../../domain/refusal.js';
 import type { Admitted } from '../../gate/verdict.js';
 import { firstField } from '../../http/fields.js';
 import { refusalReply, type Reply, withHeaders } from '../../http/replies.js';
-import type { PeerSocket } from '../../http/client-address.js';
 import type { RequestHead } from '../../http/head.js';
 import { writeReply } from '../../http/write-reply.js';
 import { rateLimitFields } from '../../pipeline/response-fields.js';
 import type { Services } from '../../pipeline/services.js';
-import {
-  createMisconfigurationReporter,
-  DecisionHandler,
-  denial,
-  type ReportMisconfiguration,
-} from './handler.js';
+import { DecisionHandler, denial } from './handler.js';
 import {
   type ForwardAuthProtocol,
   protocolOf,
@@ -33,13 +27,8 @@ class CheckHandler extends DecisionHandler {
   readonly #res: OutgoingResponse;
   readonly #protocol: ForwardAuthProtocol | undefined;
 
-  constructor(
-    services: Services,
-    reportMisconfiguration: ReportMisconfiguration,
-    req: IncomingRequest,
-    res: OutgoingResponse,
-  ) {
-    super(services, reportMisconfiguration);
+  constructor(services: Services, req: IncomingRequest, res: OutgoingResponse) {
+    super(services, req.socket, res);
     this.#req = req;
     this.#res = res;
     this.#protocol = protocolOf(req.url ?? '');
@@ -81,23 +70,6 @@ class CheckHandler extends DecisionHandler {
       : { status: 303, headers };
   }
 
-  protected get peer(): PeerSocket {
-    return this.#req.socket;
-  }
-
-  protected get isGone(): boolean {
-    return this.#res.destroyed;
-  }
-
-  protected get hasAnswered(): boolean {
-    return this.#res.headersSent;
-  }
-
-  protected destroy(): boolean {
-    this.#res.destroy();
-    return false;
-  }
-
   protected write(reply: Reply): void {
     writeReply(this.#req, this.#res, reply, this.record.requestId);
   }
@@ -118,10 +90,7 @@ class CheckHandler extends DecisionHandler {
  * @param services returns the current services; a check keeps those that it began with
  */
 export function createDecisionListener(services: () => Services): Serve {
-  const reportMisconfiguration = createMisconfigurationReporter();
-  return (req, res) => {
-    new CheckHandler(services(), reportMisconfiguration, req, res).handle();
-  };
+  return (req, res) => new CheckHandler(services(), req, res).handle();
 }
 
 /**

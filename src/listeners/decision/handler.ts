@@ -1,4 +1,3 @@
-import { createLogThrottle } from '../../util/time.js';
 import type { Refusal } from '../../domain/refusal.js';
 import type { Verdict } from '../../gate/verdict.js';
 import type { PeerSocket } from '../../http/client-address.js';
@@ -7,25 +6,8 @@ import type { RequestHead } from '../../http/head.js';
 import { type Reply, refusalReply } from '../../http/replies.js';
 import { loginAddress } from '../../pipeline/login-redirect.js';
 import { RequestHandler } from '../../pipeline/request-handler.js';
-import type { Services } from '../../pipeline/services.js';
 import { refuseHandshake } from '../../upstream/handshake.js';
 import { type OriginalRequest, isHandshakeCheck } from './protocols.js';
-
-/** Reports a mistake that the proxy's operator must fix. */
-export type ReportMisconfiguration = (
-  services: Services,
-  refusal: Refusal & { readonly detail: string },
-) => void;
-
-/** Creates a {@link ReportMisconfiguration} that logs. */
-export function createMisconfigurationReporter(): ReportMisconfiguration {
-  const throttle = createLogThrottle();
-  return ({ log }, { refusal, detail }) => {
-    // Clients choose the paths of built-in endpoints, so all of them count as one message.
-    const suppressed = throttle(refusal === 'own_endpoint' ? refusal : detail);
-    if (suppressed !== undefined) log.warn({ detail, suppressed }, 'misconfigured forward-auth proxy');
-  };
-}
 
 /**
  * Returns the reply to a refused check.
@@ -41,13 +23,6 @@ export function denial(refusal: Refusal): Reply {
 
 /** The entrance for proxies that ask for decisions, over any protocol. */
 export abstract class DecisionHandler extends RequestHandler {
-  readonly #reportMisconfiguration: ReportMisconfiguration;
-
-  constructor(services: Services, reportMisconfiguration: ReportMisconfiguration) {
-    super(services);
-    this.#reportMisconfiguration = reportMisconfiguration;
-  }
-
   /** Whether the response lists fields for the proxy to remove. */
   protected abstract get namesRemoved(): boolean;
 
@@ -65,8 +40,10 @@ export abstract class DecisionHandler extends RequestHandler {
     return isHandshakeCheck(head.fields) ? { ...head, webSocket: true } : head;
   }
 
-  protected override refuseHead(head: RequestHead): Refusal | undefined {
-    return this.services.decisionHeaders.refuse(head, this.namesRemoved);
+  protected override answersAtOnce(head: RequestHead): boolean {
+    const refusal = this.services.decisionHeaders.refuse(head, this.namesRemoved);
+    if (refusal !== undefined) this.refuse(refusal);
+    return refusal !== undefined;
   }
 
   protected override refusalOf(head: RequestHead, verdict: Verdict): Refusal | undefined {
@@ -88,13 +65,8 @@ export abstract class DecisionHandler extends RequestHandler {
 
   protected override refuse(refusal: Refusal): void {
     if (refusal.refusal === 'malformed_check' || refusal.refusal === 'own_endpoint')
-      this.#reportMisconfiguration(this.services, refusal);
+      this.services.reportMisconfiguration(refusal);
     super.refuse(refusal);
-  }
-
-  /** Never reached: {@link refusalOf} refuses all built-in endpoints. */
-  protected answerEndpoint(head: RequestHead): void {
-    this.refuse(builtInEndpoint(head));
   }
 }
 

@@ -2,42 +2,85 @@ import type { Worker as ClusterWorker } from 'node:cluster';
 import type { LoadedConfig } from '../../config/load.js';
 import type { ShadowDifferenceCounts } from '../../pipeline/shadow-differences.js';
 
-/** Commands from a primary to a worker. Each gets a reply. */
-export type Ask = 'ping' | 'metrics' | 'casualties' | 'prepare' | 'commit' | 'abort' | 'reopen';
+/** Commands from a primary to a worker. */
+export type Command = 'ping' | 'counts' | 'prepare' | 'commit' | 'abort' | 'reopen';
+/** What a worker tells its primary. The reply to `hello` is the configuration. */
+export type Report = 'hello' | 'serving' | 'ending' | 'final-counts' | 'failure';
 
-type WorkerHandlers = Readonly<Record<Ask, (value: unknown) => Promise<unknown>>>;
+type Handlers<Name extends string> = Readonly<Record<Name, (value: unknown) => unknown>>;
 
-const MARK = 'latchkey';
-const HELLO = 'latchkey:hello';
-const ENDING = 'latchkey:ending';
-const FINAL_COUNTS = 'latchkey:final-counts';
-const FAILURE = 'latchkey:failure';
+export interface Counts {
+  readonly metrics: unknown[];
+  readonly casualties: readonly ShadowDifferenceCounts[];
+}
+
+/** The base URL of each port that a worker serves; null for a port that is off. */
+export interface ServedUrls {
+  readonly url: string;
+  readonly decisionUrl: string | null;
+  readonly grpcUrl: string | null;
+}
+
 const HELLO_TIMEOUT_MS = 10_000;
 
 /** A worker ended, or does not respond now. */
 export class WorkerUnreachable extends Error {}
 
-interface FinalCounts {
-  readonly metrics: unknown[];
-  readonly casualties: ShadowDifferenceCounts[];
-}
+/** The other end of the channel between a primary and a worker. */
+type Peer = ClusterWorker | NodeJS.Process;
 
-interface WorkerRequest {
-  readonly [MARK]: number;
-  readonly ask: Ask;
-  readonly value?: unknown;
-}
-
-interface WorkerReply {
-  readonly [MARK]: number;
+interface Message {
+  /** Number of a question. */
+  readonly latchkey?: number;
+  readonly name?: string;
+  /** Number of the question that this answers. */
+  readonly answers?: number;
   readonly value?: unknown;
   readonly failed?: string;
 }
 
 let questions = 0;
 
-/** Commands that this worker received before it has handlers for them. */
-const early: WorkerRequest[] = [];
+async function ask(peer: Peer, name: Command | Report, value?: unknown, timeout?: number): Promise<unknown> {
+  const number = ++questions;
+  return new Promise((resolve, reject) => {
+    const finish = (end: () => void): void => {
+      clearTimeout(timer);
+      peer.off('message', onMessage).off('disconnect', onEnd);
+      end();
+    };
+    const fail = (reason: string): void => finish(() => reject(new WorkerUnreachable(reason)));
+    const onEnd = (): void => fail('it exited');
+    const onMessage = (message: Message | null): void => {
+      if (message?.answers !== number) return;
+      const { failed } = message;
+      finish(() => (failed === undefined ? resolve(message.value) : reject(new Error(failed))));
+    };
+    const timer = timeout === undefined ? undefined : setTimeout(() => fail('no response'), timeout);
+    peer.on('message', onMessage).on('disconnect', onEnd);
+    post(peer, { latchkey: number, name, value }, fail);
+  });
+}
+
+function post(peer: Peer, message: Message, failed: (reason: string) => void): void {
+  // Without a callback, Node would emit the error and end this process.
+  if (peer.send === undefined || !isConnected(peer)) failed('it has already exited');
+  else peer.send(message, undefined, undefined, (error: Error | null) => error && failed(error.message));
+}
+
+function isConnected(peer: Peer): boolean {
+  return 'isConnected' in peer ? peer.isConnected() : peer.connected;
+}
+
+async function reply(peer: Peer, { latchkey, name, value }: Message, handlers: Handlers<string>) {
+  const answer = await Promise.resolve(value)
+    .then(handlers[name as string])
+    .then(
+      (result) => ({ value: result }),
+      (error: unknown) => ({ failed: error instanceof Error ? error.message : String(error) }),
+    );
+  if (latchkey !== undefined) post(peer, { answers: latchkey, ...answer }, () => undefined);
+}
 
 /**
  * @param timeout milliseconds
@@ -45,145 +88,45 @@ const early: WorkerRequest[] = [];
  */
 export async function askWorker(
   worker: ClusterWorker,
-  ask: Ask,
+  command: Command,
   timeout: number,
   value?: unknown,
 ): Promise<unknown> {
-  const number = ++questions;
-  return new Promise((resolve, reject) => {
-    const finish = (end: () => void) => {
-      clearTimeout(timer);
-      worker.off('message', onMessage);
-      worker.off('exit', onExit);
-      end();
-    };
-    const named = (reason: string) => `worker ${worker.process.pid}: ${reason}`;
-    const fail = (reason: string) => finish(() => reject(new WorkerUnreachable(named(reason))));
-    const onExit = () => fail('it exited');
-    const onMessage = (message: WorkerReply | null) => {
-      if (message?.[MARK] !== number) return;
-      if (message.failed === undefined) finish(() => resolve(message.value));
-      else finish(() => reject(new Error(named(message.failed ?? ''))));
-    };
-    const timer = setTimeout(() => fail('no response'), timeout);
-    worker.on('message', onMessage);
-    worker.once('exit', onExit);
-    if (worker.isConnected())
-      worker.send({ [MARK]: number, ask, value } satisfies WorkerRequest, (error) => {
-        if (error !== null) fail(error.message);
-      });
-    else fail('it has already exited');
+  return ask(worker, command, value, timeout).catch((error: Error) => {
+    error.message = `worker ${worker.process.pid}: ${error.message}`;
+    throw error;
   });
 }
 
-/** Handles the primary's commands in this worker, those received since its configuration first. */
-export function answerPrimary(answers: WorkerHandlers): void {
-  const handle = (message: WorkerRequest | null): void => {
-    const number = message?.[MARK];
-    if (message === null || number === undefined || !(message.ask in answers)) return;
-    const reply = (answer: Omit<WorkerReply, typeof MARK>) =>
-      process.send?.({ [MARK]: number, ...answer }, ignoreEnd);
-    answers[message.ask](message.value).then(
-      (value) => reply({ value }),
-      (error: unknown) => reply({ failed: error instanceof Error ? error.message : String(error) }),
-    );
-  };
-  process.on('message', handle);
-  process.off('message', keepEarly);
-  for (const message of early.splice(0)) handle(message);
-}
-
-function keepEarly(message: WorkerRequest): void {
-  early.push(message);
-}
-
-/** Sends the primary's current configuration to a worker that asks for it; the file may have changed. */
-export function sendConfig(worker: ClusterWorker, current: () => LoadedConfig): void {
-  worker.on('message', (message) => {
-    if (message === HELLO) worker.send({ [HELLO]: current() }, ignoreEnd);
+export function onReports(worker: ClusterWorker, handlers: Handlers<Report>): void {
+  worker.on('message', (message: Message | null) => {
+    if (message?.latchkey !== undefined) void reply(worker, message, handlers);
   });
 }
 
-export function reportEnding(): void {
-  process.send?.(ENDING, ignoreEnd);
+let answerPrimaryWith: (handlers: Handlers<Command>) => void = () => undefined;
+
+/** Answers the commands of the primary, those received since the configuration first. */
+export function answerPrimary(handlers: Handlers<Command>): void {
+  answerPrimaryWith(handlers);
 }
 
-export function onEnding(worker: ClusterWorker, begun: () => void): void {
-  worker.on('message', (message) => {
-    if (message === ENDING) begun();
-  });
-}
-
-/** Reports the error that ends this worker to the primary, and waits until it has received it. */
-export async function reportFailure(error: unknown): Promise<void> {
-  const { message, stack, code }: NodeJS.ErrnoException =
-    error instanceof Error ? error : new Error(String(error));
-  await deliver(FAILURE, { message, stack, code });
-}
-
-export function onFailure(worker: ClusterWorker, failed: (error: Error) => void): void {
-  onDelivery(worker, FAILURE, (fields) => failed(Object.assign(new Error(), fields)));
-}
-
-/**
- * Reports this worker's final counts, and waits for the receipt. Must be its last message: connections that
- * the primary handed over earlier then arrive before it, and go to another worker. Otherwise they would stay
- * open in the primary forever.
- */
-export async function reportFinalCounts(counts: FinalCounts): Promise<void> {
-  await deliver(FINAL_COUNTS, counts);
-}
-
-export function onFinalCounts(worker: ClusterWorker, received: (counts: FinalCounts) => void): void {
-  onDelivery(worker, FINAL_COUNTS, (counts) => received(counts as FinalCounts));
-}
-
-async function deliver(mark: string, value: unknown): Promise<void> {
-  await new Promise<void>((received) => {
-    if (process.send === undefined || !process.connected) {
-      received();
-      return;
-    }
-    process.once('disconnect', received).on('message', (message) => {
-      if (message === mark) received();
-    });
-    process.send({ [mark]: value }, ignoreEnd);
-  });
-}
-
-function onDelivery(worker: ClusterWorker, mark: string, received: (value: unknown) => void): void {
-  worker.on('message', (message: Readonly<Record<string, unknown>> | null) => {
-    const value = message?.[mark];
-    if (value === undefined) return;
-    received(value);
-    if (worker.isConnected()) worker.send(mark, ignoreEnd);
-  });
+/** Reports to the primary, and waits for its receipt, unless it is gone. */
+export async function reportToPrimary(report: Report, value?: unknown): Promise<void> {
+  await ask(process, report, value).catch(() => undefined);
 }
 
 /** @throws Error when the primary is another program */
 export async function configFromPrimary(): Promise<LoadedConfig> {
-  return new Promise((resolve, reject) => {
-    const timer = setTimeout(() => {
-      reject(
-        new Error('started as a cluster worker of another program; start latchkey directly and set workers'),
-      );
-    }, HELLO_TIMEOUT_MS);
-    const onMessage = (message: { [HELLO]?: LoadedConfig } | null) => {
-      const loaded = message?.[HELLO];
-      if (loaded === undefined) return;
-      clearTimeout(timer);
-      // A reload may follow at once. A cluster worker drops messages that have no listener.
-      process.on('message', keepEarly);
-      process.off('message', onMessage);
-      resolve(loaded);
-    };
-    process.on('message', onMessage);
-    process.send?.(HELLO, ignoreEnd);
+  // A reload may follow at once: its commands wait for their handlers.
+  const ready = new Promise<Handlers<Command>>((resolve) => (answerPrimaryWith = resolve));
+  process.on('message', (message: Message | null) => {
+    if (message?.latchkey !== undefined)
+      void ready.then(async (handlers) => reply(process, message, handlers));
   });
+  return ask(process, 'hello', undefined, HELLO_TIMEOUT_MS).catch(() => {
+    throw new Error(
+      'started as a cluster worker of another program; start latchkey directly and set workers',
+    );
+  }) as Promise<LoadedConfig>;
 }
-
-/**
- * The callback of a message that nobody waits for: without one, Node would emit the error and end this
- * process.
- */
-function ignoreEnd(): void {}

@@ -1,6 +1,5 @@
 import type { Worker as ClusterWorker } from 'node:cluster';
 import type { LoadedConfig } from '../../config/load.js';
-import { decisionAddresses } from '../../config/schema/listen.js';
 import type { Log, LogSink } from '../../observe/log.js';
 import { readMetrics, renderMetrics, renderSum, servingWorkers, sumOfCounts } from '../../observe/metrics.js';
 import type { Tracing } from '../../observe/tracing.js';
@@ -8,17 +7,12 @@ import type { ShadowDifferenceCounts } from '../../pipeline/shadow-differences.j
 import { noteDeath, ownSidecar } from '../fleet/membership.js';
 import { sumDifferences } from '../shadow.js';
 import type { OpenedStore } from '../stores/open-store.js';
-import { askWorker, onFinalCounts } from './messages.js';
+import { askWorker, type Command, type Counts, type ServedUrls } from './messages.js';
 import { type PooledWorker, WorkerPool } from './worker-pool.js';
 import { startWorker } from './worker.js';
 
 /** Whatever serves the public port: this process, or the workers that it supervises. */
-export interface Serving {
-  readonly url: string;
-  /** URL of the decision port; null when it is off. */
-  readonly decisionUrl: string | null;
-  /** URL of the gRPC port; null when it is off. */
-  readonly grpcUrl: string | null;
+export interface Serving extends ServedUrls {
   readonly size: () => number;
   /** Process ids of those that have not responded to this process for ten seconds. */
   readonly hanging: () => readonly number[];
@@ -44,33 +38,24 @@ interface Prepared {
 
 export type Restarted = { readonly fault: string | null };
 
-export class Restarter {
-  readonly #serving: Serving;
-  readonly #log: Log;
-  #running: Promise<Restarted> | null = null;
-
-  constructor(serving: Serving, log: Log) {
-    this.#serving = serving;
-    this.#log = log;
-  }
-
-  /** Concurrent calls share one replacement. @param reason what requested it, for the log */
-  async restart(reason: string): Promise<Restarted> {
-    this.#running ??= this.#restart(reason).finally(() => (this.#running = null));
-    return this.#running;
-  }
-
-  async #restart(reason: string): Promise<Restarted> {
+/**
+ * Concurrent calls of the returned function share one replacement of the workers. Its argument says what
+ * requested it, for the log.
+ */
+export function createRestart(serving: Serving, log: Log): (reason: string) => Promise<Restarted> {
+  let running: Promise<Restarted> | null = null;
+  const restart = async (reason: string): Promise<Restarted> => {
     try {
-      await this.#serving.restart();
-      this.#log.info({ reason, workers: this.#serving.size() }, 'workers replaced');
+      await serving.restart();
+      log.info({ reason, workers: serving.size() }, 'workers replaced');
       return { fault: null };
     } catch (error) {
       const fault = error instanceof Error ? error.message : String(error);
-      this.#log.error({ reason, fault }, 'workers not replaced');
+      log.error({ reason, fault }, 'workers not replaced');
       return { fault };
     }
-  }
+  };
+  return async (reason) => (running ??= restart(reason).finally(() => (running = null)));
 }
 
 export async function startAlone(
@@ -101,21 +86,6 @@ export async function startAlone(
   };
 }
 
-/** @param count number of workers */
-export async function startWorkers(
-  loaded: LoadedConfig,
-  count: number,
-  { store }: OpenedStore,
-  sink: LogSink,
-): Promise<Serving> {
-  ownSidecar();
-  const died = (pid: number): void => noteDeath(store.fleet, pid);
-  return startPool(loaded, count, sink.log, died, () => {
-    sink.log.fatal('workers keep dying; giving up');
-    void sink.flush().finally(() => process.exit(1));
-  });
-}
-
 /** Says why the public port is not served by every worker; null if it is. */
 export function workersFault({ size, hanging }: Serving): string | null {
   if (size() === 0) return 'no worker is serving';
@@ -123,95 +93,69 @@ export function workersFault({ size, hanging }: Serving): string | null {
   return pids.length === 0 ? null : `not responding: worker ${pids.join(', ')}`;
 }
 
-const METRICS_TIMEOUT_MS = 1_000;
+const COUNTS_TIMEOUT_MS = 1_000;
 const REOPEN_TIMEOUT_MS = 1_000;
 const RELOAD_TIMEOUT_MS = 10_000;
-/** For a worker that is ending. If it hangs, it delays a reload by no more than this, twice. */
-const ENDING_TIMEOUT_MS = 1_000;
-
-/** For a new worker to listen, if it starts alone; it waits for no one but the store. */
+/** For a new worker to serve; it waits for no one but the store. */
 const START_TIMEOUT_MS = 60_000;
 
-type ReloadCommand = 'prepare' | 'commit' | 'abort';
-
-async function askMember(
-  { worker, phase }: PooledWorker,
-  ask: ReloadCommand,
-  value?: LoadedConfig,
-): Promise<void> {
-  await askWorker(worker, ask, phase === 'ending' ? ENDING_TIMEOUT_MS : RELOAD_TIMEOUT_MS, value);
+async function tell({ worker }: PooledWorker, command: Command, value?: LoadedConfig): Promise<unknown> {
+  return askWorker(worker, command, RELOAD_TIMEOUT_MS, value);
 }
 
 /** Starts `count` copies of this process as workers on one port, and replaces each one that dies. */
-async function startPool(
+export async function startWorkers(
   loaded: LoadedConfig,
   count: number,
-  log: Log,
-  died: (pid: number) => void,
-  onCrashLoop: () => void,
+  { store }: OpenedStore,
+  sink: LogSink,
 ): Promise<Serving> {
+  ownSidecar();
   let current = loaded;
-  const metrics = new WorkerCounts<PooledWorker, unknown[]>(sumOfCounts);
-  const casualties = new WorkerCounts<PooledWorker, ShadowDifferenceCounts[]>((counts) =>
-    sumDifferences(current, counts.flat()),
-  );
-  const { http, grpc } = decisionAddresses(loaded.config.decision);
+  const counts = new WorkerCounts<PooledWorker>();
   const pool = new WorkerPool({
     count,
-    listeners: {
-      ports: [loaded.config.listen, http, grpc].filter((each) => each !== null).length,
-      secure: loaded.certificate !== null,
-    },
     startTimeout: START_TIMEOUT_MS,
     current: () => current,
-    log,
-    forked: (member) =>
-      onFinalCounts(member.worker, (counts) => {
-        metrics.note(member, counts.metrics);
-        casualties.note(member, counts.casualties);
-      }),
+    log: sink.log,
+    counted: (member, last) => counts.note(member, last),
     exited: (member) => {
-      metrics.depart(member);
-      casualties.depart(member);
+      counts.depart(member, current);
       const { pid } = member.worker.process;
-      if (pid !== undefined) died(pid);
+      if (pid !== undefined) noteDeath(store.fleet, pid);
     },
-    onCrashLoop,
+    onCrashLoop: () => {
+      sink.log.fatal('workers keep dying; giving up');
+      void sink.flush().finally(() => process.exit(1));
+    },
   });
   /** A worker that does not respond in time counts with its last report. */
-  const collectCounts = async <Counts>(
-    ask: 'metrics' | 'casualties',
-    into: WorkerCounts<PooledWorker, Counts>,
-  ) => {
+  const collectCounts = async () => {
     const noteOne = async (member: PooledWorker) =>
-      into.note(member, (await askWorker(member.worker, ask, METRICS_TIMEOUT_MS)) as Counts);
+      counts.note(member, (await askWorker(member.worker, 'counts', COUNTS_TIMEOUT_MS)) as Counts);
     await Promise.allSettled(pool.running.map(noteOne));
-    return into.all();
+    return counts.all();
   };
-
-  const [url = '', ...others] = await pool.start();
-  const decisionUrl = http === null ? null : (others.shift() ?? null);
-  const [grpcUrl = null] = others;
+  const urls = await pool.start();
   return {
-    url,
-    decisionUrl,
-    grpcUrl,
+    ...urls,
     size: () => pool.serving.length,
     hanging: watchHeartbeats(() => pool.serving.map(({ worker }) => worker)),
-    metrics: async () => renderSum([await readMetrics(), ...(await collectCounts('metrics', metrics))]),
-    casualties: async () => (await collectCounts('casualties', casualties)).flat(),
+    metrics: async () =>
+      renderSum([await readMetrics(), ...(await collectCounts()).map(({ metrics }) => metrics)]),
+    casualties: async () => (await collectCounts()).flatMap(({ casualties }) => casualties),
     prepare: async (next) => {
       const members = pool.configured;
-      const sendAll = async (ask: ReloadCommand, value?: LoadedConfig) =>
-        Promise.allSettled(members.map((member) => askMember(member, ask, value)));
-      const prepared = await sendAll('prepare', next);
-      // One that is starting or ending is asked too, but is no reason to keep the configuration.
+      const tellAll = async (command: Command, value?: LoadedConfig) =>
+        Promise.allSettled(members.map(async (member) => tell(member, command, value)));
+      const prepared = await tellAll('prepare', next);
+      // One that is starting or ending is told too, but is no reason to keep the configuration.
       const failed = prepared.find(
         (each, i) => each.status === 'rejected' && members[i]?.phase === 'serving',
       );
       if (failed?.status === 'rejected') {
         // A worker that does not respond gets this once it continues, before any later command.
-        void sendAll('abort');
+        void tellAll('abort');
         throw failed.reason as Error;
       }
       return {
@@ -219,14 +163,14 @@ async function startPool(
           current = next;
           const commitTo = async (member: PooledWorker) => {
             // It got the previous configuration since the others prepared the next one.
-            if (!members.includes(member)) await askMember(member, 'prepare', next);
-            await askMember(member, 'commit');
+            if (!members.includes(member)) await tell(member, 'prepare', next);
+            await tell(member, 'commit');
             member.config = next;
           };
           await Promise.allSettled(pool.configured.map(commitTo));
           pool.replaceStale();
         },
-        abort: async () => void (await sendAll('abort')),
+        abort: async () => void (await tellAll('abort')),
       };
     },
     reopenAudit: async () => {
@@ -268,29 +212,27 @@ function watchHeartbeats(workers: () => readonly ClusterWorker[]): () => readonl
 }
 
 /** Counts of all workers, including those that ended: a sum that drops would look like a counter reset. */
-export class WorkerCounts<Worker, Counts> {
-  readonly #sum: (counts: readonly Counts[]) => Counts;
+export class WorkerCounts<Worker> {
   readonly #latest = new Map<Worker, Counts>();
-  #departed: Counts | undefined;
-
-  /** @param sum merges counts, and drops what ends with a worker, such as the number of its connections */
-  constructor(sum: (counts: readonly Counts[]) => Counts) {
-    this.#sum = sum;
-  }
+  #departed: Counts = { metrics: [], casualties: [] };
 
   note(worker: Worker, counts: Counts): void {
     this.#latest.set(worker, counts);
   }
 
-  depart(worker: Worker): void {
+  /** Keeps what an ended worker counted, but not what it held, such as the number of its connections. */
+  depart(worker: Worker, loaded: LoadedConfig): void {
     const last = this.#latest.get(worker);
-    this.#latest.delete(worker);
     if (last === undefined) return;
-    this.#departed = this.#sum(this.#departed === undefined ? [last] : [this.#departed, last]);
+    this.#latest.delete(worker);
+    const { metrics, casualties } = this.#departed;
+    this.#departed = {
+      metrics: sumOfCounts([metrics, last.metrics]),
+      casualties: sumDifferences(loaded, [...casualties, ...last.casualties]),
+    };
   }
 
-  /** Returns the counts to sum: one per reporting worker, and one for all that ended. */
   all(): Counts[] {
-    return [...this.#latest.values(), ...(this.#departed === undefined ? [] : [this.#departed])];
+    return [...this.#latest.values(), this.#departed];
   }
 }

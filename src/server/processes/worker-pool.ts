@@ -2,15 +2,8 @@ import cluster, { type Worker as ClusterWorker } from 'node:cluster';
 import type { LoadedConfig } from '../../config/load.js';
 import type { Log } from '../../observe/log.js';
 import { servingWorkers } from '../../observe/metrics.js';
-import { onEnding, onFailure, sendConfig } from './messages.js';
-import {
-  endWorker,
-  killUnlessListening,
-  type Listeners,
-  listening,
-  redistributeUnaccepted,
-  whenListening,
-} from './worker-lifecycle.js';
+import { MAX_TIMER_MS } from '../../util/time.js';
+import { type Counts, onReports, type ServedUrls } from './messages.js';
 
 const FIRST_RESPAWN_MS = 100;
 const MAX_RESPAWN_MS = 10_000;
@@ -18,6 +11,8 @@ const MAX_RESPAWN_MS = 10_000;
 const STABLE_MS = 30_000;
 /** Consecutive crashes, without a stable worker in between, after which the process exits. */
 const MAX_CRASHES = 10;
+/** Extra time beyond `limits.drain_timeout` before a stopping worker is killed. */
+const KILL_AFTER_MS = 5_000;
 
 /** A worker process, from its fork to its exit. */
 export interface PooledWorker {
@@ -27,19 +22,21 @@ export interface PooledWorker {
   phase: 'starting' | 'serving' | 'ending';
   /** Whether it ends by itself, after an error or a signal from elsewhere. */
   endsItself: boolean;
+  /** Resolves when it serves; rejects when it ends before that. */
+  readonly served: Promise<ServedUrls>;
+  readonly exited: Promise<void>;
   /** The error that ends it, as it reports. */
   failure?: Error;
-  /** Resolves when an `ending` worker has exited. */
-  ended?: Promise<void>;
 }
 
 interface PoolSettings {
   readonly count: number;
-  readonly listeners: Listeners;
+  /** Milliseconds for a worker to start alone. */
   readonly startTimeout: number;
   readonly current: () => LoadedConfig;
   readonly log: Log;
-  readonly forked: (member: PooledWorker) => void;
+  /** Called with the last counts of a worker that ends. */
+  readonly counted: (member: PooledWorker, counts: Counts) => void;
   /** Called with each worker that ended, however it ended. */
   readonly exited: (member: PooledWorker) => void;
   /** Called when workers keep dying and no more are started. */
@@ -74,11 +71,13 @@ export class WorkerPool {
     return Array.from(this.#members).filter(({ config }) => config !== null);
   }
 
-  /** @throws Error when one exits before it listens */
-  async start(): Promise<readonly string[]> {
-    const starting = Array.from({ length: this.#settings.count }, () => this.#listening(this.#fork()));
-    const [urls = []] = await Promise.all(starting);
-    return urls;
+  /** @throws Error when one ends before it serves */
+  async start(): Promise<ServedUrls> {
+    const { count } = this.#settings;
+    // They share the processors.
+    const starting = Array.from({ length: count }, async () => this.#fork(count).served);
+    const [urls] = await Promise.all(starting);
+    return urls as ServedUrls;
   }
 
   /**
@@ -113,10 +112,6 @@ export class WorkerPool {
     await Promise.all(Array.from(this.#members, (member) => this.#retire(member)));
   }
 
-  get #starting(): number {
-    return Array.from(this.#members).filter(({ phase }) => phase === 'starting').length;
-  }
-
   #staying(): PooledWorker[] {
     return Array.from(this.#members).filter((member) => this.#isStaying(member));
   }
@@ -129,30 +124,41 @@ export class WorkerPool {
     if (this.#draining) throw new Error('the server is shutting down');
   }
 
-  #fork(): PooledWorker {
-    const { listeners, startTimeout, current, log, forked } = this.#settings;
+  /** @param together number of workers that start at once */
+  #fork(together = 1): PooledWorker {
+    const { startTimeout, current, log, counted } = this.#settings;
     const startedAt = performance.now();
     const worker = cluster.fork();
-    const member: PooledWorker = { worker, config: null, phase: 'starting', endsItself: false };
-    this.#members.add(member);
-    redistributeUnaccepted(worker, () => this.serving.at(-1)?.worker);
-    sendConfig(worker, () => (member.config = current()));
-    whenListening(worker, listeners, () => {
-      if (member.phase === 'ending') return;
-      member.phase = 'serving';
-      this.#countServing();
+    let serves!: (urls: ServedUrls) => void;
+    const exited = new Promise<void>((resolve) => worker.once('exit', () => resolve()));
+    const served = new Promise<ServedUrls>((resolve, reject) => {
+      serves = resolve;
+      worker.once('exit', () =>
+        reject(member.failure ?? new Error('a worker exited before it was ready; see the log for the cause')),
+      );
     });
-    killUnlessListening(worker, listeners, startTimeout, () => this.#starting, log);
-    onFailure(worker, (error) => (member.failure = error));
-    onEnding(worker, () => this.#endsItself(member, startedAt));
+    const member: PooledWorker = { worker, config: null, phase: 'starting', endsItself: false, served, exited };
+    this.#members.add(member);
+    const limit = startTimeout * together;
+    const timer = setTimeout(() => {
+      log.error({ worker_pid: worker.process.pid, limit_ms: limit }, 'worker killed; not ready in time');
+      worker.process.kill('SIGKILL');
+    }, limit);
+    served.catch(() => undefined).finally(() => clearTimeout(timer));
+    onReports(worker, {
+      hello: () => (member.config = current()),
+      serving: (urls) => {
+        if (member.phase === 'starting') member.phase = 'serving';
+        this.#countServing();
+        serves(urls as ServedUrls);
+      },
+      ending: () => this.#endsItself(member, startedAt),
+      'final-counts': (counts) => counted(member, counts as Counts),
+      failure: (fields) => void (member.failure = Object.assign(new Error(), fields)),
+    });
     worker.once('exit', (code, signal) => this.#exited(member, startedAt, { code, signal }));
-    forked(member);
     return member;
-  }
-
-  async #listening(member: PooledWorker): Promise<readonly string[]> {
-    return listening(member.worker, this.#settings.listeners, () => member.failure);
-  }
+  } // prettier-ignore
 
   #exited(member: PooledWorker, startedAt: number, how: { code: number; signal: string }): void {
     const { log, exited } = this.#settings;
@@ -194,19 +200,29 @@ export class WorkerPool {
   async #startCurrent(): Promise<void> {
     for (;;) {
       const member = this.#fork();
-      await this.#listening(member);
+      await member.served;
       if (member.phase === 'serving') return;
       this.#refuseWhileDraining();
     }
   }
 
+  /** Ends a worker, and kills it if it does not exit in time. */
   async #retire(member: PooledWorker): Promise<void> {
     const { current, log } = this.#settings;
+    const { worker, phase, exited, endsItself } = member;
+    if (phase === 'ending' || worker.isDead()) return exited;
     member.phase = 'ending';
     this.#countServing();
-    const { drain_timeout: limit } = current().config.limits;
-    member.ended ??= endWorker(member.worker, member.endsItself, limit, log);
-    return member.ended;
+    if (!endsItself) worker.process.kill('SIGTERM');
+    const timer = setTimeout(
+      () => {
+        log.error({ worker_pid: worker.process.pid }, 'worker killed; drain timeout exceeded');
+        worker.process.kill('SIGKILL');
+      },
+      Math.min(current().config.limits.drain_timeout + KILL_AFTER_MS, MAX_TIMER_MS),
+    );
+    await exited;
+    clearTimeout(timer);
   }
 
   #countServing(): void {

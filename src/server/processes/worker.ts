@@ -28,8 +28,6 @@ import { sumLoads } from '../../upstream/upstreams.js';
 import { subscriptionsOf } from '../../webhooks/endpoint.js';
 
 const RETIRE_SWEEP_MS = 200;
-/** Delay before replaced services try again to write their last uses, milliseconds. */
-const FLUSH_RETRY_MS = 1_000;
 /** Minimum lifetime of replaced services, milliseconds: requests still being authorized need them. */
 const AUTHORIZING_MS = 5_000;
 
@@ -127,7 +125,6 @@ export async function startWorker(
   member.update({ name: nameOf(url.slice(url.lastIndexOf(':') + 1)) });
   const retire = (old: Runtime): Promise<void> =>
     whenUnused(old, () => closed)
-      .then(() => whenFlushed(old, () => closed))
       .then(() => old.close())
       .catch((error: unknown) =>
         log.warn({ err: error }, 'previous configuration not closed after the reload'),
@@ -189,18 +186,6 @@ async function startGrpc(...args: Parameters<typeof createGrpcServer>): Promise<
 async function whenUnused(old: Runtime, isEnding: () => boolean): Promise<void> {
   const settled = performance.now() + AUTHORIZING_MS;
   while (!isEnding() && (performance.now() < settled || old.pending() > 0)) await sleep(RETIRE_SWEEP_MS);
-}
-
-/** Waits until a replaced runtime has written its last uses, which the store may not accept now. */
-async function whenFlushed(old: Runtime, isEnding: () => boolean): Promise<void> {
-  while (!isEnding()) {
-    try {
-      await old.flush();
-      return;
-    } catch {
-      await sleep(FLUSH_RETRY_MS);
-    }
-  }
 }
 
 const IDLE_SWEEP_MS = 50;

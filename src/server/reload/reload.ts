@@ -20,12 +20,9 @@ import { readDirectory } from './read-directory.js';
 const FIRST_RETRY_MS = 1_000;
 const MAX_RETRY_MS = 30_000;
 
-/** How often changing files are read again before the reload is postponed. */
-const MAX_READS = 5;
-
 class FilesChanging extends Error {
   constructor() {
-    super('the files change while they are read');
+    super('the files changed while they were read');
   }
 }
 
@@ -152,21 +149,16 @@ export class Reloader {
     }
   }
 
-  /**
-   * Reads both files before anything is applied, again if they changed meanwhile: one of each version would
-   * be a state that nobody wrote.
-   */
+  /** Reads both files before anything is applied. One of each version would be a state that nobody wrote. */
   async #readFiles(): Promise<Files> {
-    for (let attempt = 1; attempt <= MAX_READS; attempt++) {
-      const before = signaturesOf(this.watched);
-      const read = loadConfigToServe(this.#current.file, this.#env);
-      const changed = needsRestart(read, this.#current);
-      // Settings that need a restart keep their initial values, also in workers that are replaced later.
-      const next = keepUntilRestart(read, this.#current, changed);
-      const directory = await readDirectoryOf(next);
-      if (signaturesOf(this.watched) === before) return { next, changed, directory };
-    }
-    throw new FilesChanging();
+    const before = signaturesOf(this.watched);
+    const read = loadConfigToServe(this.#current.file, this.#env);
+    const changed = needsRestart(read, this.#current);
+    // Settings that need a restart keep their initial values, also in workers that are replaced later.
+    const next = keepUntilRestart(read, this.#current, changed);
+    const directory = await readDirectoryOf(next);
+    if (signaturesOf(this.watched) !== before) throw new FilesChanging();
+    return { next, changed, directory };
   }
 
   async #applyDirectory({ config }: LoadedConfig, directory: CheckedDirectory | null): Promise<void> {

@@ -6,8 +6,9 @@ import type { RequestHead } from '../../../http/head.js';
 import type { Reply } from '../../../http/replies.js';
 import { replyParts } from '../../../http/write-reply.js';
 import { rateLimitFields } from '../../../pipeline/response-fields.js';
+import type { Recipient } from '../../../pipeline/request-handler.js';
 import type { Services } from '../../../pipeline/services.js';
-import { DecisionHandler, type ReportMisconfiguration } from '../handler.js';
+import { DecisionHandler } from '../handler.js';
 import { readCheck } from './original-request.js';
 import { type CheckResponse, type Received, setField } from './messages.js';
 
@@ -21,15 +22,15 @@ const UNAUTHENTICATED = 16;
 /** The reply that is counted and logged for an allowed request. */
 const ALLOWED: Reply = { status: 200 };
 
-/** One call of `Check`. */
-export interface CheckCall {
+/**
+ * One call of `Check`. It is destroyed when the client cancelled it or its deadline has passed; `destroy` ends
+ * it with an error, which Envoy does not treat as a decision.
+ */
+export interface CheckCall extends Recipient {
   readonly received: Received;
   readonly peer: PeerSocket;
-  /** Returns whether the client cancelled the call, or its deadline has passed. */
-  readonly isCancelled: () => boolean;
+  headersSent: boolean;
   readonly answer: (response: CheckResponse) => void;
-  /** Ends the call with an error, which Envoy does not treat as a decision. */
-  readonly fail: () => void;
 }
 
 /**
@@ -42,16 +43,10 @@ export class GrpcCheckHandler extends DecisionHandler {
   readonly #call: CheckCall;
   readonly #maxSize: number;
   #allowed: CheckResponse | undefined;
-  #hasAnswered = false;
 
   /** @param maxSize bytes of all fields of a request together */
-  constructor(
-    services: Services,
-    reportMisconfiguration: ReportMisconfiguration,
-    maxSize: number,
-    call: CheckCall,
-  ) {
-    super(services, reportMisconfiguration);
+  constructor(services: Services, maxSize: number, call: CheckCall) {
+    super(services, call.peer, call);
     this.#maxSize = maxSize;
     this.#call = call;
   }
@@ -67,28 +62,11 @@ export class GrpcCheckHandler extends DecisionHandler {
     return true;
   }
 
-  protected get peer(): PeerSocket {
-    return this.#call.peer;
-  }
-
-  protected get isGone(): boolean {
-    return this.#call.isCancelled();
-  }
-
-  protected get hasAnswered(): boolean {
-    return this.#hasAnswered;
-  }
-
-  protected destroy(): boolean {
-    this.#call.fail();
-    return false;
-  }
-
   protected write(reply: Reply): void {
     // A fault after allow() still ends in a refusal.
     const allowed = reply === ALLOWED ? this.#allowed : undefined;
     const response = allowed ?? denied(reply, this.record.requestId);
-    this.#hasAnswered = true;
+    this.#call.headersSent = true;
     this.#call.answer(response);
   }
 

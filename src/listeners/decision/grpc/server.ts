@@ -14,7 +14,6 @@ import type { Services } from '../../../pipeline/services.js';
 import { Http2Connections, MAX_STREAMS, SESSION_MEMORY } from '../../http2-connections.js';
 import type { ListenerLimits } from '../../limits.js';
 import { type PublicServer, TCP_OPTIONS } from '../../server.js';
-import { createMisconfigurationReporter } from '../handler.js';
 import { GrpcCheckHandler } from './check.js';
 import { type CheckResponse, type Received, readCheckRequest, writeCheckResponse } from './messages.js';
 
@@ -51,14 +50,16 @@ export function createGrpcServer(
 ): PublicServer {
   // The library would log to standard error, header values included.
   setLogVerbosity(logVerbosity.NONE);
-  const reportMisconfiguration = createMisconfigurationReporter();
   const check: Check = (call, callback) => {
-    new GrpcCheckHandler(services(), reportMisconfiguration, limits.head_size, {
+    new GrpcCheckHandler(services(), limits.head_size, {
       received: call.request,
       peer: { remoteAddress: addressOf(call.getPeer()) },
-      isCancelled: () => call.cancelled,
+      get destroyed() {
+        return call.cancelled;
+      },
+      headersSent: false,
       answer: (response) => callback(null, response),
-      fail: () => callback({ code: status.UNAVAILABLE, details: 'no decision' }),
+      destroy: () => callback({ code: status.UNAVAILABLE, details: 'no decision' }),
     }).handle();
   };
   const library = new Server({
