@@ -138,7 +138,7 @@ export function Option({ title, hint, error = '', ...input }: OptionProps) {
   const { type, value } = input;
   return (
     <label class="option">
-      <input {...(input as InputHTMLAttributes)} aria-invalid={error !== '' || undefined} />
+      <input {...input} aria-invalid={error !== '' || undefined} />
       <span>
         <span class="option-title">
           {title} {type === 'checkbox' && title !== value && <code>{value}</code>}
