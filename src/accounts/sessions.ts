@@ -47,19 +47,6 @@ export class Sessions {
    * beyond the maximum end.
    * @param provider no session is started if this provider has reported the logout meanwhile
    */
-  start(
-    user: User,
-    ip: string,
-    userAgent: string | undefined,
-    now: EpochMs,
-  ): Promise<StartedSession | 'owner_changed'>;
-  start(
-    user: User,
-    ip: string,
-    userAgent: string | undefined,
-    now: EpochMs,
-    provider: ProviderLogin & { readonly pending: PendingLogin },
-  ): Promise<StartedSession | 'owner_changed' | 'logged_out'>;
   async start(
     user: User,
     ip: string,

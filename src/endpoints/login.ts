@@ -43,7 +43,7 @@ export const login = {
             // Read before the session starts: nothing may fail between that and its audit entry.
             const customer = await directory.getCustomer(user.customerId);
             const started = await sessions.start(user, client.address, head.userAgent, now);
-            return typeof started === 'string' ? started : { started, customer };
+            return typeof started === 'string' ? 'owner_changed' : { started, customer };
           },
         );
         if ('refusal' in checked) return checked;
