@@ -1,18 +1,12 @@
 import t from 'tap';
-import {
-  openConnections,
-  readMetrics,
-  refusedConnections,
-  renderSum,
-  sumOfCounts,
-} from '../../src/observe/metrics.js';
+import { metrics, readMetrics, renderSum, sumOfCounts } from '../../src/observe/metrics.js';
 import { WorkerCounts } from '../../src/server/processes/serving.js';
 
 /** The metrics of a worker with so many open connections that refused as many. */
 async function metricsOf(connections: number): Promise<unknown[]> {
-  openConnections.set(connections);
-  refusedConnections.reset();
-  refusedConnections.inc(connections);
+  metrics.openConnections.set(connections);
+  metrics.refusedConnections.reset();
+  metrics.refusedConnections.inc(connections);
   return readMetrics();
 }
 

@@ -1,7 +1,7 @@
 import cluster, { type Worker as ClusterWorker } from 'node:cluster';
 import type { LoadedConfig } from '../../config/load.js';
 import type { Log } from '../../observe/log.js';
-import { servingWorkers } from '../../observe/metrics.js';
+import { metrics } from '../../observe/metrics.js';
 import { onEnding, onFailure, sendConfig } from './messages.js';
 import {
   endWorker,
@@ -210,6 +210,6 @@ export class WorkerPool {
   }
 
   #countServing(): void {
-    servingWorkers.set(this.serving.length);
+    metrics.servingWorkers.set(this.serving.length);
   }
 }

@@ -5,13 +5,9 @@ import type { Log } from '../../observe/log.js';
 import {
   countCacheLookup,
   countHistoryChange,
-  clockSkew,
   invalidationLag,
-  linkFailures,
   noteLinkAlive,
-  staleTokensServed,
-  storeLinksUp,
-  unsavedRevocations,
+  storeMetrics,
 } from '../../observe/metrics/store.js';
 import { cachedStore } from '../../store/cache/cached-store.js';
 import { TokenCache } from '../../store/cache/token-cache.js';
@@ -76,7 +72,7 @@ export async function openNetworkedStore(
       hit: () => countCacheLookup('hit'),
       miss: () => countCacheLookup('miss'),
       servedStale: () => {
-        staleTokensServed.inc();
+        storeMetrics.staleTokensServed.inc();
         staleOnce();
       },
       received: (ms) => invalidationLag.observe(ms / 1000),
@@ -126,7 +122,7 @@ export async function openNetworkedStore(
   const link = new InvalidationLink(client, settings, watched, {
     up: (until) => {
       said = false;
-      storeLinksUp.set(1);
+      storeMetrics.storeLinksUp.set(1);
       noteLinkAlive();
       cache.enable(until);
       endings.resumed();
@@ -145,18 +141,18 @@ export async function openNetworkedStore(
       cache.cover(until);
     },
     lost: (reason) => {
-      storeLinksUp.set(0);
+      storeMetrics.storeLinksUp.set(0);
       cache.disable();
       log.warn({ reason }, 'cache invalidation link lost; cache disabled');
     },
-    failed: () => linkFailures.inc(),
+    failed: () => storeMetrics.linkFailures.inc(),
     notUp: (cause) =>
       log.warn(
         { ...connectionFields(cause), reason: cause.message },
         'cache invalidation link not established; cache disabled',
       ),
     skew: (ms) => {
-      clockSkew.set(Math.abs(ms) / 1000);
+      storeMetrics.clockSkew.set(Math.abs(ms) / 1000);
       const apart = Math.abs(ms) > MAX_SKEW_MS;
       if (apart && !skewed)
         log.warn({ seconds: Math.round(ms / 1000) }, 'clock skew between this machine and Redis');
@@ -189,7 +185,7 @@ function openRevocationFiles(folder: string | null, log: Log): RevocationFiles |
   if (folder === null) return null;
   const throttle = createLogThrottle();
   return new RevocationFiles(folder, (error) => {
-    unsavedRevocations.inc();
+    storeMetrics.unsavedRevocations.inc();
     const suppressed = throttle();
     if (suppressed === undefined) return;
     log.error({ err: error, folder, suppressed }, 'revocations not saved to disk; a restart loses them');
