@@ -47,8 +47,6 @@ export const declaredTokenSchema = z.strictObject({
   suspended: flag.default(false).describe('If true, the token is refused like an unknown one'),
 });
 
-export type DeclaredTokenEntry = z.input<typeof declaredTokenSchema>;
-
 const argon2id = z
   .string('expected a hash')
   .regex(
