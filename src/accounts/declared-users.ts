@@ -7,65 +7,61 @@ import { globalApiTokenUser } from './legacy-keys.js';
 import type { Passwords } from './passwords.js';
 import type { Sealer } from './sealing.js';
 
-/** Users or tokens written in one step, which takes about 10 ms and keeps others from writing. */
-export const SLICE = 500;
+/** After this many users, other work has its turn. */
+const PAUSE = 500;
 
-export class DeclaredUsers {
-  readonly #passwords: Passwords;
-  readonly #sealer: Sealer;
+export interface UserSecrets {
+  readonly passwords: Passwords;
+  readonly sealer: Sealer;
+}
 
-  constructor(passwords: Passwords, sealer: Sealer) {
-    this.#passwords = passwords;
-    this.#sealer = sealer;
+/** Returns records for the users that differ from their declaration. */
+export async function changedUsers(
+  declared: readonly DirectoryUser[],
+  known: ReadonlyMap<string, User>,
+  { passwords, sealer }: UserSecrets,
+  now: EpochMs,
+): Promise<User[]> {
+  const changed: User[] = [];
+  for (const [i, entry] of declared.entries()) {
+    if (i % PAUSE === PAUSE - 1) await setImmediate();
+    const before = known.get(entry.id);
+    const user: User = {
+      id: entry.id,
+      customerId: entry.customer_id,
+      login: entry.login,
+      name: entry.name,
+      role: entry.role,
+      ...(await passwordOf(entry, before, passwords)),
+      otpSecret: otpSecretOf(entry, before, sealer),
+      ...lockOf(entry.locked, before),
+      createdAt: before?.createdAt ?? now,
+      updatedAt: Math.max(now, (before?.updatedAt ?? 0) + 1),
+    };
+    if (before === undefined || !isSameUser(before, user)) changed.push(user);
   }
+  return changed;
+}
 
-  /** Returns records for the users that differ from their declaration. */
-  async changed(
-    declared: readonly DirectoryUser[],
-    known: ReadonlyMap<string, User>,
-    now: EpochMs,
-  ): Promise<User[]> {
-    const changed: User[] = [];
-    for (const [i, entry] of declared.entries()) {
-      if (i % SLICE === SLICE - 1) await setImmediate();
-      const before = known.get(entry.id);
-      const user: User = {
-        id: entry.id,
-        customerId: entry.customer_id,
-        login: entry.login,
-        name: entry.name,
-        role: entry.role,
-        ...(await this.#password(entry, before)),
-        otpSecret: this.#otpSecret(entry, before),
-        ...lockOf(entry.locked, before),
-        createdAt: before?.createdAt ?? now,
-        updatedAt: Math.max(now, (before?.updatedAt ?? 0) + 1),
-      };
-      if (before === undefined || !isSameUser(before, user)) changed.push(user);
-    }
-    return changed;
-  }
+async function passwordOf(
+  { password, password_hash: declared = null }: DirectoryUser,
+  before: User | undefined,
+  passwords: Passwords,
+): Promise<Pick<User, 'passwordHash' | 'rehashOf'>> {
+  const old = before?.passwordHash ?? null;
+  const isKept =
+    old !== null &&
+    (password == null
+      ? declared !== null && before?.rehashOf === digestOf(declared)
+      : await passwords.verify(old, password, 0));
+  if (isKept) return { passwordHash: old, rehashOf: before?.rehashOf };
+  return { passwordHash: password == null ? declared : await passwords.hash(password) };
+}
 
-  async #password(
-    { password, password_hash: declared = null }: DirectoryUser,
-    before: User | undefined,
-  ): Promise<Pick<User, 'passwordHash' | 'rehashOf'>> {
-    const old = before?.passwordHash ?? null;
-    const isKept =
-      old !== null &&
-      (password == null
-        ? declared !== null && before?.rehashOf === digestOf(declared)
-        : await this.#passwords.verify(old, password, 0));
-    if (isKept) return { passwordHash: old, rehashOf: before?.rehashOf };
-    return { passwordHash: password == null ? declared : await this.#passwords.hash(password) };
-  }
-
-  #otpSecret(entry: DirectoryUser, before: User | undefined): string | null {
-    if (entry.otp_secret == null) return null;
-    const old = before?.otpSecret ?? null;
-    if (old !== null && this.#sealer.open(old, entry.id) === entry.otp_secret) return old;
-    return this.#sealer.seal(entry.otp_secret, entry.id);
-  }
+function otpSecretOf({ id, otp_secret: secret }: DirectoryUser, before: User | undefined, sealer: Sealer) {
+  if (secret == null) return null;
+  const old = before?.otpSecret ?? null;
+  return old !== null && sealer.open(old, id) === secret ? old : sealer.seal(secret, id);
 }
 
 /** Returns owners of legacy keys: new ones, and those pending deletion whose customer is declared again. */

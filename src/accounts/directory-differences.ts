@@ -29,10 +29,9 @@ export interface Difference {
   readonly auditEvents?: readonly AuditEvent[];
 }
 
-/** @param owners users who are added with the changes or before them */
-export function differencesOf(changes: Changes, known: Known, owners = changes.users ?? []): Difference[] {
+export function differencesOf(changes: Changes, known: Known): Difference[] {
   const { customers = [], services = [], users = [], tokens = [] } = changes;
-  const added = new Map(owners.map((user) => [user.id, user]));
+  const added = new Map(users.map((user) => [user.id, user]));
   const customerOf = (userId: string) => (known.users.get(userId) ?? added.get(userId))?.customerId ?? '';
   return [
     ...customers.map(({ id, name }) => named('customer', id, known.customers.get(id)?.name, name)),

@@ -209,11 +209,11 @@ async function settle(reserved: Reservation, attemptOutcome: AttemptOutcome): Pr
   await reserved.settle(attemptOutcome, Date.now()).catch(ignoreUnavailable);
 }
 
-function throttledRefusal(wait: number): Refusal {
+export function throttledRefusal(wait: number): Refusal {
   return { refusal: 'login_throttled', retryAfter: wait, auditEvents: [throttled(wait)] };
 }
 
-function ignoreUnavailable(error: unknown): void {
+export function ignoreUnavailable(error: unknown): void {
   if (!(error instanceof Unavailable)) throw error;
 }
 

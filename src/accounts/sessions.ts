@@ -48,21 +48,6 @@ export class Sessions {
    * @param provider no session is started if this provider has reported the logout meanwhile
    * @param ready what else has to succeed before a session is started
    */
-  start(
-    user: User,
-    ip: string,
-    userAgent: string | undefined,
-    now: EpochMs,
-    provider?: undefined,
-    ready?: Promise<unknown>,
-  ): Promise<StartedSession | 'owner_changed'>;
-  start(
-    user: User,
-    ip: string,
-    userAgent: string | undefined,
-    now: EpochMs,
-    provider: ProviderLogin & { readonly pending: PendingLogin },
-  ): Promise<StartedSession | 'owner_changed' | 'logged_out'>;
   async start(
     user: User,
     ip: string,

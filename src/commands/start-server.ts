@@ -6,7 +6,7 @@ import type { LoadedConfig } from '../config/load.js';
 import { logSettings, maskSecrets } from '../config/mask.js';
 import { reportEvictionsTo } from '../observe/evictions.js';
 import { configHashOf, createLog, destinationOf, type LogSink, logWarnings } from '../observe/log.js';
-import { auditFailures, evictions, readMetrics, startProcessMetrics } from '../observe/metrics.js';
+import { metrics, readMetrics, startProcessMetrics } from '../observe/metrics.js';
 import type { Tracing } from '../observe/tracing.js';
 import { readVersion } from '../observe/version.js';
 import { startAdmin } from '../server/admin.js';
@@ -65,7 +65,7 @@ async function start(options: ServeOptions, ending: AbortSignal): Promise<void> 
   const { config } = options.loaded;
   const sink = createLog(logSettings(options.loaded));
   logWarnings(sink.log);
-  reportEvictionsTo(sink.log, evictions);
+  reportEvictionsTo(sink.log, metrics.evictions);
   startProcessMetrics(readVersion());
   const serves = cluster.isWorker || workersOf(options.loaded) === 1;
   await loadModules(config, serves);
@@ -75,7 +75,7 @@ async function start(options: ServeOptions, ending: AbortSignal): Promise<void> 
     lines: destinationOf(sink.log),
     configHash: () => configHashOf(sink.log),
     serves,
-    auditFailed: () => auditFailures.inc(),
+    auditFailed: () => metrics.auditFailures.inc(),
     onOperation: storeObserver(tracing),
     ending,
   });

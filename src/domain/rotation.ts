@@ -49,11 +49,6 @@ export function rotationOf(before: Token, terms: RotationTerms, now: EpochMs): R
   };
 }
 
-/** Whether a token was rotated but is still accepted. */
-export function isInOverlap({ rotated, expiresAt }: Token, now: EpochMs): boolean {
-  return rotated !== undefined && expiresAt !== null && now < expiresAt;
-}
-
 function lifetimeOf({ expiresAt, createdAt }: Token): number | null {
   return expiresAt === null ? null : expiresAt - createdAt;
 }

@@ -42,15 +42,9 @@ export const login = {
           async (user) => {
             // Read before the session starts: nothing may fail between that and its audit entry.
             const reading = (async () => directory.getCustomer(user.customerId))();
-            const started = await sessions.start(
-              user,
-              client.address,
-              head.userAgent,
-              now,
-              undefined,
-              reading,
-            );
-            return typeof started === 'string' ? started : { started, customer: await reading };
+            const { address } = client;
+            const started = await sessions.start(user, address, head.userAgent, now, undefined, reading);
+            return typeof started === 'string' ? 'owner_changed' : { started, customer: await reading };
           },
         );
         if ('refusal' in checked) return checked;

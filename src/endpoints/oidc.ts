@@ -1,4 +1,4 @@
-import { throttled } from '../accounts/login-audit-events.js';
+import { throttledRefusal } from '../accounts/login.js';
 import { LOGIN_TIME_MS } from '../accounts/oidc/login-states.js';
 import type { EndedLogin, ProviderLogout } from '../accounts/oidc/provider-logins.js';
 import type { LoginFailure } from '../accounts/oidc/settings.js';
@@ -191,11 +191,6 @@ async function noteFreshLogin(
   const auditEvents = [freshEvent(session, user)];
   await reportingUnknown(auditEvents, async () => sudoGrants.noteFreshLogin(session, user, now));
   return auditEvents;
-}
-
-/** Refuses for now. The browser keeps its login state and can come back with it. */
-function throttledRefusal(wait: number): Refusal {
-  return { refusal: 'login_throttled', retryAfter: wait, auditEvents: [throttled(wait)] };
 }
 
 /**

@@ -2,7 +2,7 @@ import { createLogThrottle } from '../util/time.js';
 import { readFileSync } from 'node:fs';
 import type { Socket } from 'node:net';
 import type { Log } from '../observe/log.js';
-import { openConnections, refusedConnections } from '../observe/metrics.js';
+import { metrics } from '../observe/metrics.js';
 import type { PublicServer } from './server.js';
 
 /** File descriptors reserved for the store, the log, the admin port and the process itself. */
@@ -42,15 +42,15 @@ export function limitConnections(servers: readonly PublicServer[], limit: number
   const onConnection = (socket: Socket): void => {
     if (open.size >= allowed) makeRoom();
     if (open.size >= allowed) {
-      refusedConnections.inc();
+      metrics.refusedConnections.inc();
       socket.destroy();
       return;
     }
     open.add(socket);
-    openConnections.set(open.size);
+    metrics.openConnections.set(open.size);
     socket.once('close', () => {
       open.delete(socket);
-      openConnections.set(open.size);
+      metrics.openConnections.set(open.size);
     });
   };
   // Runs before the server's own listener, which would start to read.

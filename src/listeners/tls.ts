@@ -3,7 +3,7 @@ import { type SecureContextOptions, Server, type TLSSocket } from 'node:tls';
 import type { Duplex } from 'node:stream';
 import type { ListenerCertificate } from '../config/certificate.js';
 import { guarded } from '../util/async.js';
-import { failedHandshakes } from '../observe/metrics.js';
+import { metrics } from '../observe/metrics.js';
 import type { Http1Connections } from './http1-connections.js';
 import type { Http2Connections } from './http2-connections.js';
 import type { ListenerLimits } from './limits.js';
@@ -84,7 +84,7 @@ export class TlsServer extends Server {
       socket.once('close', () => this.#handshakes.delete(peer));
     });
     this.on('tlsClientError', (_error, socket) => {
-      failedHandshakes.inc();
+      metrics.failedHandshakes.inc();
       socket.destroy();
     });
   }

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { DestinationStream } from 'pino';
 import { LineBuffer } from './json-line.js';
-import { droppedLogLines } from './metrics.js';
+import { metrics } from './metrics.js';
 import { printableLines } from '../util/text.js';
 import { openStdoutSink, type Sink } from './stdout-sink.js';
 
@@ -46,7 +46,7 @@ class GatheringDestination implements Destination {
 
   beginLine(): LineBuffer | undefined {
     if (this.#lines.length + this.#sink.waiting() > MAX_WAITING) {
-      droppedLogLines.inc();
+      metrics.droppedLogLines.inc();
       return undefined;
     }
     return this.#lines.begin();

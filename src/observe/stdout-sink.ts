@@ -5,7 +5,7 @@ import { Writable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { AUDIT_LINE_END } from './json-line.js';
-import { auditFailures, droppedLogLines } from './metrics.js';
+import { metrics } from './metrics.js';
 
 const STDOUT = 1;
 const NEWLINE = Buffer.from('\n');
@@ -27,8 +27,8 @@ export function openStdoutSink(): Sink {
 }
 
 function countDropped(lines: Buffer): void {
-  droppedLogLines.inc(occurrences(lines, NEWLINE));
-  auditFailures.inc(occurrences(lines, AUDIT_LINE_END));
+  metrics.droppedLogLines.inc(occurrences(lines, NEWLINE));
+  metrics.auditFailures.inc(occurrences(lines, AUDIT_LINE_END));
 }
 
 function occurrences(lines: Buffer, part: Buffer): number {

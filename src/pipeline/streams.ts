@@ -3,7 +3,7 @@ import type { Subject } from '../domain/credential.js';
 import { guarded, type MaybePromise } from '../util/async.js';
 import type { Refusal } from '../domain/refusal.js';
 import type { RequestHead } from '../http/head.js';
-import { openStreams } from '../observe/metrics.js';
+import { metrics } from '../observe/metrics.js';
 import { LinkedQueue, type Node } from '../util/linked-queue.js';
 import { type Ended, keysOf } from '../store/endings.js';
 
@@ -116,7 +116,7 @@ export class StreamRevalidator {
   }
 
   #scan(): void {
-    openStreams.set(this.#streams.size);
+    metrics.openStreams.set(this.#streams.size);
     const now = performance.now();
     const interval = this.#interval();
     for (const watched of this.#streams.renewedBefore(now - interval / 2)) {

@@ -8,8 +8,8 @@ import { StoredAccounts } from '../accounts/stored-accounts.js';
 import { Tokens } from '../accounts/tokens.js';
 import type { Config } from '../config/schema/config.js';
 import type { Log } from '../observe/log.js';
-import { loginChecks } from '../observe/metrics.js';
-import { lastSeenFailures } from '../observe/metrics/store.js';
+import { metrics } from '../observe/metrics.js';
+import { storeMetrics } from '../observe/metrics/store.js';
 import type { FaultLog } from '../pipeline/faults.js';
 import type { OpenedStore } from './stores/open-store.js';
 
@@ -25,7 +25,7 @@ export function openAccounts(
     config.tokens.last_seen_interval,
     config.sessions.idle_timeout,
     (error: unknown) => {
-      lastSeenFailures.inc();
+      storeMetrics.lastSeenFailures.inc();
       logFault(error, 'last-seen data not written; retrying');
     },
   );
@@ -39,7 +39,7 @@ export function openAccounts(
   const logins = new Logins(
     accounts,
     new LoginThrottle(store.loginThrottle, config.login),
-    (outcome) => loginChecks.inc({ outcome }),
+    (outcome) => metrics.loginChecks.inc({ outcome }),
     async (user, retryAfter) => {
       const locked = user && { userId: user.id, reason: 'failed_logins' as const, retryAfter };
       try {

@@ -1,6 +1,6 @@
 import type { Config } from '../config/schema/config.js';
 import type { Log } from '../observe/log.js';
-import { droppedSpans, jwtKeyFetches, jwtVerifications } from '../observe/metrics.js';
+import { metrics } from '../observe/metrics.js';
 import { observeStoreOperation } from '../observe/metrics/store.js';
 import { type Tracing, currentTrace, openTracing } from '../observe/tracing.js';
 import type { OnOperation } from '../store/measured.js';
@@ -12,7 +12,7 @@ export async function startTracing({ tracing }: Config, log: Log): Promise<Traci
   if (tracing === null) return undefined;
   return openTracing(tracing, {
     dropped: (spans, reason) => {
-      droppedSpans.inc(spans);
+      metrics.droppedSpans.inc(spans);
       if (reason !== null) log.warn({ reason, otlp: tracing.otlp }, 'trace export failed; spans dropped');
     },
   });
@@ -35,9 +35,9 @@ export function createJwtEvents(log: Log): JwtEvents {
   const throttle = createLogThrottle(60_000);
   const failing = new Set<string>();
   return {
-    verified: (issuer, outcome) => jwtVerifications.inc({ issuer, outcome }),
+    verified: (issuer, outcome) => metrics.jwtVerifications.inc({ issuer, outcome }),
     fetched: (issuer, error) => {
-      jwtKeyFetches.inc({ issuer, outcome: error === undefined ? 'succeeded' : 'failed' });
+      metrics.jwtKeyFetches.inc({ issuer, outcome: error === undefined ? 'succeeded' : 'failed' });
       if (error === undefined) {
         if (failing.delete(issuer)) log.info({ issuer }, 'issuer keys reachable again');
         return;

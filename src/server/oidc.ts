@@ -8,7 +8,7 @@ import { PasswordHolders } from '../accounts/password-holders.js';
 import type { Config } from '../config/schema/config.js';
 import type { EndpointServices } from '../endpoints/services.js';
 import type { Log } from '../observe/log.js';
-import { providerDiscoveries, providerLogins, providerLogouts } from '../observe/metrics.js';
+import { metrics } from '../observe/metrics.js';
 import { printable } from '../util/text.js';
 import { reasonOf } from './online-checks.js';
 import type { OpenedStore } from './stores/open-store.js';
@@ -47,7 +47,7 @@ function createOidcEvents(log: Log): OidcEvents {
   const failing = new Set<string>();
   return {
     discovered: (provider, error) => {
-      providerDiscoveries.inc({ provider, outcome: error === undefined ? 'succeeded' : 'failed' });
+      metrics.providerDiscoveries.inc({ provider, outcome: error === undefined ? 'succeeded' : 'failed' });
       if (error === undefined) {
         if (failing.delete(provider)) log.info({ provider }, 'identity provider reachable again');
         return;
@@ -59,7 +59,7 @@ function createOidcEvents(log: Log): OidcEvents {
         log.warn({ provider, reason, suppressed }, 'identity provider unreachable; logins there fail');
     },
     loggedIn: (provider, outcome, error) => {
-      providerLogins.inc({ provider, outcome });
+      metrics.providerLogins.inc({ provider, outcome });
       if (error === undefined || error.failure === 'not_begun') return;
       const reason = printable(reasonOf(error));
       const suppressed = throttle(`${provider} ${outcome} ${reason}`);
@@ -67,7 +67,7 @@ function createOidcEvents(log: Log): OidcEvents {
         log.warn({ provider, outcome, reason, suppressed }, 'identity provider login failed');
     },
     loggedOut: (provider, refused) => {
-      providerLogouts.inc({ provider, outcome: refused === undefined ? 'accepted' : 'refused' });
+      metrics.providerLogouts.inc({ provider, outcome: refused === undefined ? 'accepted' : 'refused' });
       const suppressed = refused === undefined ? undefined : throttle(`${provider} ${refused}`);
       if (suppressed !== undefined)
         log.warn({ provider, reason: refused, suppressed }, 'identity provider logout refused');

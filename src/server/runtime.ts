@@ -36,7 +36,7 @@ import { createHeadReader } from '../http/read-head.js';
 import { type Log, logFor } from '../observe/log.js';
 import type { AddressState } from '../observe/metrics.js';
 import type { UpstreamLoad } from '../observe/metrics/requests.js';
-import { unsharedRates } from '../observe/metrics/store.js';
+import { storeMetrics } from '../observe/metrics/store.js';
 import type { Tracing } from '../observe/tracing.js';
 import { createForward } from '../upstream/forward-handler.js';
 import { createRequestHeaders, type RequestHeaderSettings } from '../upstream/request-headers.js';
@@ -128,7 +128,7 @@ export function createRuntime(
 
   const oidc = openOidc(config, opened, log);
   const rates = new TokenRates(store.usage, (error) => {
-    unsharedRates.inc();
+    storeMetrics.unsharedRates.inc();
     logFault(error, 'token rate not shared; limiting it in this process only');
   });
   const parts: GateServices = {

@@ -1,12 +1,7 @@
 import { createLogThrottle } from '../util/time.js';
 import type { Config } from '../config/schema/config.js';
 import type { Log } from '../observe/log.js';
-import {
-  setWebhookGauges,
-  webhookDeliveries,
-  webhookDrops,
-  webhookSender,
-} from '../observe/metrics/webhooks.js';
+import { setWebhookGauges, webhookMetrics } from '../observe/metrics/webhooks.js';
 import type { EndpointStatus } from '../store/webhook-store.js';
 import { endpointOf, type WebhookEndpoint } from '../webhooks/endpoint.js';
 import { resendWebhooks, webhookReport } from '../webhooks/report.js';
@@ -51,7 +46,7 @@ export class Webhooks {
       ...events,
       sending: (sends) => {
         this.#sends = sends;
-        webhookSender.set(Number(sends));
+        webhookMetrics.webhookSender.set(Number(sends));
         events.sending(sends);
       },
     });
@@ -111,8 +106,8 @@ export class Webhooks {
     const before = this.#seen.get(endpoint);
     if (before === undefined || !this.#sends) return;
     const [events, dead] = [dropped - before.dropped, deadDropped - before.deadDropped];
-    if (events > 0) webhookDrops.inc({ endpoint, queue: 'waiting' }, events);
-    if (dead > 0) webhookDrops.inc({ endpoint, queue: 'dead_letters' }, dead);
+    if (events > 0) webhookMetrics.webhookDrops.inc({ endpoint, queue: 'waiting' }, events);
+    if (dead > 0) webhookMetrics.webhookDrops.inc({ endpoint, queue: 'dead_letters' }, dead);
     if (events > 0 || dead > 0)
       this.#log.error({ endpoint, events, dead_letters: dead }, 'webhooks dropped; endpoint queue full');
   }
@@ -123,7 +118,7 @@ function createSenderEvents(log: Log): SenderEvents {
   const failing = new Set<string>();
   return {
     attempted: (endpoint, { event, attempts }, { error }, outcome) => {
-      webhookDeliveries.inc({ endpoint, outcome: outcome.kind });
+      webhookMetrics.webhookDeliveries.inc({ endpoint, outcome: outcome.kind });
       if (outcome.kind === 'delivered') {
         if (failing.delete(endpoint)) log.info({ endpoint }, 'webhook endpoint recovered');
         return;

@@ -1,7 +1,29 @@
-import type { InputHTMLAttributes } from 'preact';
-import { useId, useState } from 'preact/hooks';
+import type { ComponentChildren, InputHTMLAttributes } from 'preact';
+import { useEffect, useId, useRef, useState } from 'preact/hooks';
 import type { Failure, Proof } from './api.js';
 import { explainFailure } from './words.js';
+
+interface FormProps {
+  readonly busy: boolean;
+  readonly class?: string;
+  readonly faults?: FormFaults;
+  readonly onInput?: (event: Event) => void;
+  readonly onSubmit: (form: HTMLFormElement) => void;
+  readonly children: ComponentChildren;
+}
+
+/** It is not sent while busy. The first field with an error gets the focus. */
+export function Form({ busy, faults = NONE, onSubmit, ...others }: FormProps) {
+  const form = useRef<HTMLFormElement>(null);
+  useEffect(() => {
+    if (!faults.corrected) form.current?.querySelector<HTMLElement>('[aria-invalid="true"]')?.focus();
+  }, [faults]);
+  const submit = (event: Event) => {
+    event.preventDefault();
+    if (form.current !== null && !busy) onSubmit(form.current);
+  };
+  return <form ref={form} method="post" noValidate onSubmit={submit} {...others} />;
+}
 
 type Passed = 'value' | 'defaultValue' | 'inputMode' | 'autoComplete' | 'autoCapitalize' | 'spellcheck' | 'readOnly' | 'maxLength' | 'min' | 'max' | 'onInput'; // prettier-ignore
 
@@ -30,12 +52,100 @@ export function Field({ label, hint, error = '', ...input }: FieldProps) {
         aria-describedby={described.filter(Boolean).join(' ') || undefined}
         aria-invalid={error !== '' || undefined}
       />
-      {error !== '' && (
-        <p class="error" id={`${id}-error`}>
-          {error}
-        </p>
-      )}
+      <FieldError id={`${id}-error`} error={error} />
     </div>
+  );
+}
+
+function FieldError({ id, error }: { readonly id: string; readonly error: string }) {
+  if (error === '') return null;
+  return (
+    <p class="error" id={id}>
+      {error}
+    </p>
+  );
+}
+
+interface SelectProps<Value extends string> {
+  readonly label: string;
+  readonly value: Value;
+  readonly options: readonly (readonly [value: Value, label: string])[];
+  readonly class?: string;
+  readonly onChange: (value: Value) => void;
+  /** Beside it, and read with it. */
+  readonly children?: ComponentChildren;
+}
+
+export function Select<Value extends string>({
+  label,
+  value,
+  options,
+  onChange,
+  children,
+  ...others
+}: SelectProps<Value>) {
+  const id = useId();
+  return (
+    <div class="field" {...others}>
+      <label for={id}>{label}</label>
+      <div class="with-hint">
+        <select id={id} aria-describedby={children ? `${id}-hint` : undefined} value={value} onChange={({ currentTarget }) => onChange(currentTarget.value as Value)}>
+          {options.map(([each, text]) => (
+            <option key={each} value={each}>
+              {text}
+            </option>
+          ))}
+        </select>
+        {children && (
+          <p class="hint" id={`${id}-hint`} aria-live="polite">
+            {children}
+          </p>
+        )}
+      </div>
+    </div>
+  ); // prettier-ignore
+}
+
+interface OptionsProps {
+  readonly legend: string;
+  readonly error: string | undefined;
+  readonly children: ComponentChildren;
+}
+
+/** A group of {@link Option}s. */
+export function Options({ legend, error = '', children }: OptionsProps) {
+  const id = useId();
+  return (
+    <fieldset class="field" aria-describedby={error === '' ? undefined : id}>
+      <legend>{legend}</legend>
+      {children}
+      <FieldError id={id} error={error} />
+    </fieldset>
+  );
+}
+
+interface OptionProps extends Pick<InputHTMLAttributes, 'checked' | 'onChange'> {
+  readonly type: 'checkbox' | 'radio';
+  readonly name: string;
+  readonly value: string;
+  readonly title: string;
+  readonly hint?: string;
+  readonly error?: string | undefined;
+}
+
+/** Its value is shown where its title is another one. */
+export function Option({ title, hint, error = '', ...input }: OptionProps) {
+  const { type, value } = input;
+  return (
+    <label class="option">
+      <input {...input} aria-invalid={error !== '' || undefined} />
+      <span>
+        <span class="option-title">
+          {title} {type === 'checkbox' && title !== value && <code>{value}</code>}
+        </span>
+        {hint !== undefined && <span class="hint">{hint}</span>}
+      </span>
+    </label>
   );
 }
 
@@ -75,8 +185,8 @@ export function missingProof({ login, password, otp }: Proof, wantsOtp: boolean)
   };
 }
 
-export function focusFirstError(form: HTMLFormElement | null): void {
-  form?.querySelector<HTMLElement>('[aria-invalid="true"]')?.focus();
+export function focusInput(name: string): void {
+  document.querySelector<HTMLInputElement>(`[name="${name}"]`)?.focus();
 }
 
 export function emptyPassword(form: HTMLFormElement): void {

@@ -4,7 +4,8 @@ import { getLoginMethods, isWrongGrant, logIn, type LoginMethods } from './api.j
 import {
   emptyPassword,
   Field,
-  focusFirstError,
+  focusInput,
+  Form,
   missingProof,
   OneTimePassword,
   readProof,
@@ -36,28 +37,21 @@ const PASSWORD_ONLY: LoginMethods = { password: true, providers: [] };
 
 /** Asks for name and password, and for a one-time password only when the account has one. */
 export function LogIn({ reason, arrival, onDone }: LogInProps) {
-  const form = useRef<HTMLFormElement>(null);
   const { busy, otp, faults, begin, refuse, correct, fail, forgetOtp } = useFormState();
   const methods = useLoginMethods();
   useEffect(() => {
     document.title = 'Log in · Latchkey';
-    focusInput(form.current, 'login');
+    focusInput('login');
   }, [methods]);
   const wasOtp = useRef(false);
   useEffect(() => {
-    if (otp) focusInput(form.current, 'otp');
-    else if (wasOtp.current) focusInput(form.current, faults.failure === undefined ? 'login' : 'password');
+    if (otp) focusInput('otp');
+    else if (wasOtp.current) focusInput(faults.failure === undefined ? 'login' : 'password');
     wasOtp.current = otp;
   }, [otp]);
-  useEffect(() => {
-    if (!faults.corrected) focusFirstError(form.current);
-  }, [faults]);
 
-  const submit = async (event: Event) => {
-    event.preventDefault();
-    const { current } = form;
-    if (current === null || busy) return;
-    const proof = readProof(current);
+  const submit = async (form: HTMLFormElement) => {
+    const proof = readProof(form);
     const missing = missingProof(proof, otp);
     if (Object.keys(missing).length > 0) {
       refuse(missing);
@@ -66,17 +60,17 @@ export function LogIn({ reason, arrival, onDone }: LogInProps) {
     begin();
     const result = await logIn(proof, otpFieldName());
     if (result.ok) {
-      current.reset();
+      form.reset();
       onDone();
     } else {
       // The password was changed in between; its field is hidden by then.
       if (otp && isWrongGrant(result.failure)) forgetOtp();
       fail(result.failure, otp);
-      if (isWrongGrant(result.failure)) emptyPassword(current);
+      if (isWrongGrant(result.failure)) emptyPassword(form);
     }
   };
-  const back = () => {
-    form.current?.reset();
+  const back = (event: Event) => {
+    (event.currentTarget as HTMLButtonElement).form?.reset();
     forgetOtp();
   };
 
@@ -94,7 +88,7 @@ export function LogIn({ reason, arrival, onDone }: LogInProps) {
       {reason === 'first' && arrival.failure !== null && !otp && <Problem>{explainLoginFailure(arrival.failure)}</Problem>}
       <Problem failure={faults.failure} />
       {!otp && <Providers methods={methods} returnTo={arrival.returnTo ?? currentView()} />}
-      {methods.password && <form ref={form} method="post" noValidate onInput={correct} onSubmit={(event) => void submit(event)}>
+      {methods.password && <Form busy={busy} faults={faults} onInput={correct} onSubmit={(form) => void submit(form)}>
         <div hidden={otp}>
           <Field label="Login name" name="login" inputMode="email" autoComplete="username" spellcheck={false} autoCapitalize="none" error={faults.fields['login']} />
           <Field label="Password" name="password" type="password" autoComplete="current-password" error={faults.fields['password']} />
@@ -108,7 +102,7 @@ export function LogIn({ reason, arrival, onDone }: LogInProps) {
             Log in as someone else
           </button>
         )}
-      </form>}
+      </Form>}
     </main>
   ); // prettier-ignore
 }
@@ -124,10 +118,6 @@ function useLoginMethods(): LoginMethods | undefined {
       void getLoginMethods().then((result) => setMethods(result.ok ? result.value : PASSWORD_ONLY));
   }, [methods]);
   return methods;
-}
-
-function focusInput(form: HTMLFormElement | null, name: string): void {
-  form?.querySelector<HTMLInputElement>(`[name="${name}"]`)?.focus();
 }
 
 interface ProvidersProps {

@@ -1,42 +1,35 @@
-import { useEffect, useId, useRef, useState } from 'preact/hooks';
+import { useEffect, useState } from 'preact/hooks';
 import { currentView, LINKS, loginLink } from './address.js';
 import { type Caller, currentTime, type Scope, type Service } from './api.js';
 import { useApp, useNow } from './app.js';
-import { Field, focusFirstError, OneTimePassword, valueOf } from './form.js';
+import { Field, focusInput, Form, OneTimePassword, Option, Options, Select, valueOf } from './form.js';
 import { CreationProblem, Secret, useCreation } from './secret.js';
 import { expiryOf, expiryPresets, firstPreset, toExpiresAt } from './tokens.js';
 import { DAY, formatMoment, formatUtc, inputDay, nameOf } from './words.js';
 
 export function NewToken() {
   const { caller, announce } = useApp();
-  const form = useRef<HTMLFormElement>(null);
   const now = useNow();
   const [expiry, setExpiry] = useState<ExpiryValue>({ preset: firstPreset(caller.max_lifetime), day: '' });
   const { busy, otp, faults, created, drop, create, missing, refuse, correct } = useCreation();
   useEffect(() => {
-    if (!faults.corrected) focusFirstError(form.current);
-  }, [faults]);
-  useEffect(() => {
-    if (otp && !caller.one_time_password) form.current?.querySelector<HTMLInputElement>('[name="otp"]')?.focus();
-  }, [otp, caller]); // prettier-ignore
+    if (otp && !caller.one_time_password) focusInput('otp');
+  }, [otp, caller]);
 
-  const submit = async (event: Event) => {
-    event.preventDefault();
-    const { current } = form;
-    if (current === null || busy) return;
-    const name = valueOf(current, 'name').trim();
-    const scopes = new FormData(current).getAll('scope').map(String);
-    const services = chosenServices(current);
+  const submit = async (form: HTMLFormElement) => {
+    const name = valueOf(form, 'name').trim();
+    const scopes = new FormData(form).getAll('scope').map(String);
+    const services = chosenServices(form);
     const at = expiryOf(expiry.preset, expiry.day, currentTime());
     const wrong = {
       ...(name === '' ? { name: 'Enter a name that says who uses it.' } : {}),
       ...(scopes.length === 0 ? { scope: 'Choose what the token may do.' } : {}),
       ...(services === undefined ? { services: 'Choose at least one service, or all services.' } : {}),
       ...(Number.isNaN(at) ? { day: 'Choose today or a later day.' } : {}),
-      ...missing(current),
+      ...missing(form),
     };
     if (Object.keys(wrong).length > 0) refuse(wrong);
-    else await create(current, { name, scopes, services: services ?? [], expiresAt: toExpiresAt(at) });
+    else await create(form, { name, scopes, services: services ?? [], expiresAt: toExpiresAt(at) });
   };
 
   // Going to the provider would discard what is filled in.
@@ -69,7 +62,7 @@ export function NewToken() {
       {!caller.may.list_tokens && (
         <p class="notice">Your role cannot list tokens, or revoke them here later. Choose a short expiry.</p>
       )}
-      <form ref={form} method="post" noValidate class="panel" onInput={correct} onSubmit={(event) => void submit(event)}>
+      <Form busy={busy} faults={faults} class="panel" onInput={correct} onSubmit={(form) => void submit(form)}>
         {leavesPage && confirm}
         <Field label="Name" name="name" hint="Who uses it and where, like “deploy from CI”." maxLength={255} autoComplete="off" error={faults.fields['name']} />
         <ScopeField scopes={caller.scopes} error={faults.fields['scope']} />
@@ -85,7 +78,7 @@ export function NewToken() {
             Cancel
           </a>
         </div>
-      </form>
+      </Form>
     </div>
   ); // prettier-ignore
 }
@@ -95,41 +88,30 @@ interface ScopeFieldProps {
   readonly error: string | undefined;
 }
 
-function ScopeField({ scopes, error = '' }: ScopeFieldProps) {
+function ScopeField({ scopes, error }: ScopeFieldProps) {
   const [chosen, setChosen] = useState<readonly string[]>([]);
   const choose = (name: string, checked: boolean) =>
     setChosen((before) => (checked ? [...before, name] : before.filter((each) => each !== name)));
   return (
-    <fieldset class="field" aria-describedby={error === '' ? undefined : 'scope-error'}>
-      <legend>What it may do</legend>
+    <Options legend="What it may do" error={error}>
       <div class="options">
         {scopes.map(({ name, title, description }) => (
-          <label key={name} class="option">
-            <input
-              type="checkbox"
-              name="scope"
-              value={name}
-              aria-invalid={error !== '' || undefined}
-              onChange={({ currentTarget }) => choose(name, currentTarget.checked)}
-            />
-            <span>
-              <span class="option-title">
-                {title} {title !== name && <code>{name}</code>}
-              </span>
-              <span class="hint">{description}</span>
-            </span>
-          </label>
+          <Option
+            key={name}
+            type="checkbox"
+            name="scope"
+            value={name}
+            title={title}
+            hint={description}
+            error={error}
+            onChange={({ currentTarget }) => choose(name, currentTarget.checked)}
+          />
         ))}
       </div>
       <p class="hint" role="status">
         {chosen.length > 1 && 'Scopes add up: the token may do whatever any of them allows.'}
       </p>
-      {error !== '' && (
-        <p class="error" id="scope-error">
-          {error}
-        </p>
-      )}
-    </fieldset>
+    </Options>
   );
 }
 
@@ -139,26 +121,24 @@ interface ServiceFieldProps {
 }
 
 /** If the organisation lists none, ids can be typed. */
-function ServiceField({ services, error = '' }: ServiceFieldProps) {
+function ServiceField({ services, error }: ServiceFieldProps) {
   const [some, setSome] = useState(false);
-  const choice = (value: 'all' | 'some', title: string, hint: string) => (
-    <label class="option">
-      <input
+  const choice = (value: 'all' | 'some', title: string, hint: string) => {
+    const isSome = value === 'some';
+    return (
+      <Option
         type="radio"
         name="reach"
         value={value}
-        checked={some === (value === 'some')}
-        onChange={() => setSome(value === 'some')}
+        title={title}
+        hint={hint}
+        checked={some === isSome}
+        onChange={() => setSome(isSome)}
       />
-      <span>
-        <span class="option-title">{title}</span>
-        <span class="hint">{hint}</span>
-      </span>
-    </label>
-  );
+    );
+  };
   return (
-    <fieldset class="field" aria-describedby={error === '' ? undefined : 'service-error'}>
-      <legend>Which services it reaches</legend>
+    <Options legend="Which services it reaches" error={error}>
       <div class="options">
         {choice('all', 'All services', 'Including services that are added later.')}
         {choice('some', 'Only some services', 'The token then cannot manage users either, whatever its scope.')}
@@ -166,24 +146,14 @@ function ServiceField({ services, error = '' }: ServiceFieldProps) {
       {some && services.length > 0 && (
         <div class="options inner">
           {services.map(({ id, name }) => (
-            <label key={id} class="option">
-              <input type="checkbox" name="service" value={id} aria-invalid={error !== '' || undefined} />
-              <span class="option-title">
-                {name || id} {name !== '' && <code>{id}</code>}
-              </span>
-            </label>
+            <Option key={id} type="checkbox" name="service" value={id} title={name || id} error={error} />
           ))}
         </div>
       )}
       {some && services.length === 0 && (
         <Field label="Service ids" name="services" hint="Separate several with spaces." spellcheck={false} autoComplete="off" />
       )}
-      {error !== '' && (
-        <p class="error" id="service-error">
-          {error}
-        </p>
-      )}
-    </fieldset>
+    </Options>
   ); // prettier-ignore
 }
 
@@ -212,41 +182,30 @@ interface ExpiryFieldProps {
 }
 
 function ExpiryField({ value, maxLifetime, now, error, onChange }: ExpiryFieldProps) {
-  const id = useId();
-  const at = expiryOf(value.preset, value.day, now);
+  const { preset, day } = value;
   return (
-    <div class="field">
-      <label for={id}>Expires</label>
-      <div class="expiry">
-        <select
-          id={id}
-          aria-describedby={`${id}-moment`}
-          value={value.preset}
-          onChange={({ currentTarget }) => onChange({ ...value, preset: currentTarget.value })}
-        >
-          {expiryPresets(maxLifetime).map(({ value: preset, label }) => (
-            <option key={preset} value={preset}>
-              {label}
-            </option>
-          ))}
-        </select>
-        <p class="hint" id={`${id}-moment`} aria-live="polite">
-          {describe(at, value.preset, maxLifetime, now)}
-        </p>
-      </div>
-      {value.preset === 'date' && (
+    <>
+      <Select
+        label="Expires"
+        value={preset}
+        options={expiryPresets(maxLifetime)}
+        onChange={(next) => onChange({ ...value, preset: next })}
+      >
+        {describe(expiryOf(preset, day, now), preset, maxLifetime, now)}
+      </Select>
+      {preset === 'date' && (
         <Field
           label="Last day"
           name="day"
           type="date"
-          value={value.day}
+          value={day}
           min={inputDay(now)}
           max={maxLifetime === null ? undefined : inputDay(now + maxLifetime * 1000 - DAY)}
           error={error}
           onInput={({ currentTarget }) => onChange({ ...value, day: currentTarget.value })}
         />
       )}
-    </div>
+    </>
   );
 }
 

@@ -1,6 +1,7 @@
 import type { ComponentChildren } from 'preact';
 import { useId, useLayoutEffect, useRef } from 'preact/hooks';
 import type { Failure, Token } from './api.js';
+import { Form } from './form.js';
 import {
   describeClient,
   expiryState,
@@ -42,6 +43,42 @@ export function Dialog({ title, onClose, children }: DialogProps) {
       <h2 id={id}>{title}</h2>
       {children}
     </dialog>
+  );
+}
+
+interface DialogFormProps extends DialogProps {
+  readonly busy?: boolean;
+  readonly failure?: Failure | undefined;
+  /** Replaces the explanation of the failure. */
+  readonly explanation?: string | false;
+  /** Labels of the buttons that close the dialog and send the form. */
+  readonly cancel: string;
+  readonly submit: string;
+  readonly isDangerous?: boolean;
+  /** Another button, between the two. */
+  readonly more?: ComponentChildren;
+  readonly onSubmit: (form: HTMLFormElement) => void;
+}
+
+/** It stays open while busy. */
+export function DialogForm(props: DialogFormProps) {
+  const { title, busy = false, failure, onClose, onSubmit } = props;
+  return (
+    <Dialog title={title} onClose={() => busy || onClose()}>
+      <Form busy={busy} onSubmit={onSubmit}>
+        {props.children}
+        <Problem failure={failure}>{failure && props.explanation}</Problem>
+        <div class="buttons">
+          <button type="button" class="button" disabled={busy} onClick={onClose}>
+            {props.cancel}
+          </button>
+          {props.more}
+          <button type="submit" class={props.isDangerous ? 'button danger' : 'button main'} disabled={busy}>
+            {busy ? 'One moment…' : props.submit}
+          </button>
+        </div>
+      </Form>
+    </Dialog>
   );
 }
 

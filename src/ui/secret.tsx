@@ -1,4 +1,4 @@
-import { useEffect, useId, useRef, useState } from 'preact/hooks';
+import { useEffect, useRef, useState } from 'preact/hooks';
 import { askBeforeLeaving, otpFieldName } from './address.js';
 import {
   type CreatedToken,
@@ -10,7 +10,7 @@ import {
   type Result,
 } from './api.js';
 import { useApp } from './app.js';
-import { emptyPassword, missingProof, readProof, useFormState } from './form.js';
+import { emptyPassword, missingProof, readProof, Select, useFormState } from './form.js';
 import { Problem } from './parts.js';
 import { type Program, PROGRAMS, usageOf } from './usage.js';
 import { nameOf } from './words.js';
@@ -126,26 +126,18 @@ export function Secret({ token, title, onStored }: SecretProps) {
 
 function HowToUse({ secret }: { readonly secret: string }) {
   const { caller } = useApp();
-  const id = useId();
   const [program, setProgram] = useState<Program>('curl');
   const uses = PROGRAMS.map((each) => [each, usageOf(each, secret, caller, location.origin)] as const);
   const usage = uses.find(([each]) => each === program)?.[1];
   return (
     <>
-      <div class="field secret-line">
-        <label for={id}>Use it with</label>
-        <select
-          id={id}
-          value={program}
-          onChange={({ currentTarget }) => setProgram(currentTarget.value as Program)}
-        >
-          {uses.map(([each, how]) => (
-            <option key={each} value={each}>
-              {how === null ? `${each} (not accepted)` : each}
-            </option>
-          ))}
-        </select>
-      </div>
+      <Select
+        label="Use it with"
+        class="field secret-line"
+        value={program}
+        options={uses.map(([each, how]) => [each, how === null ? `${each} (not accepted)` : each])}
+        onChange={setProgram}
+      />
       {usage ? (
         <SecretLine label={usage.where} value={usage.text} what="example" />
       ) : (

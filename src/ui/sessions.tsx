@@ -2,7 +2,7 @@ import { useState } from 'preact/hooks';
 import { hasProviders } from './address.js';
 import { endOtherSessions, endSession, isGone, listSessions, type Session } from './api.js';
 import { focusHeading, useApp, useCall, useLoaded, useNow } from './app.js';
-import { Dialog, Fact, Moment, Problem } from './parts.js';
+import { DialogForm, Fact, Moment, Problem } from './parts.js';
 import { describeClient } from './words.js';
 
 export function Sessions() {
@@ -54,20 +54,20 @@ export function Sessions() {
         </ul>
       )}
       {asking && (
-        <Dialog title="End all other sessions?" onClose={() => setAsking(false)}>
+        <DialogForm
+          title="End all other sessions?"
+          busy={busy}
+          cancel="Keep them"
+          submit="End all others"
+          isDangerous
+          onClose={() => setAsking(false)}
+          onSubmit={() => void endOthers()}
+        >
           <p>
             {others.length === 1 ? 'One other session ends' : `${others.length} other sessions end`} at once, and
             has to log in again. This one stays.
           </p>
-          <div class="buttons">
-            <button type="button" class="button" disabled={busy} onClick={() => setAsking(false)}>
-              Keep them
-            </button>
-            <button type="button" class="button danger" disabled={busy} onClick={() => void endOthers()}>
-              End all others
-            </button>
-          </div>
-        </Dialog>
+        </DialogForm>
       )}
     </>
   ); // prettier-ignore

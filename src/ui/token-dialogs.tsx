@@ -1,5 +1,4 @@
-import type { ComponentChildren } from 'preact';
-import { useId, useRef, useState } from 'preact/hooks';
+import { useState } from 'preact/hooks';
 import { mayLeave } from './address.js';
 import {
   currentTime,
@@ -11,8 +10,8 @@ import {
   updateToken,
 } from './api.js';
 import { useApp, useCall } from './app.js';
-import { Field, valueOf } from './form.js';
-import { Dialog, Fact, LastUse, Moment, Problem, TokenFacts, TokenLimits } from './parts.js';
+import { Field, Select, valueOf } from './form.js';
+import { Dialog, DialogForm, Fact, LastUse, Moment, TokenFacts, TokenLimits } from './parts.js';
 import { Secret, useSecret } from './secret.js';
 import { advice, overlapChoices, replacementExpiry, rotationState, type RotationState } from './tokens.js';
 import { formatDistance, formatMoment, nameOf, scopeTitles, serviceNames, withFurther } from './words.js';
@@ -35,7 +34,6 @@ interface TokenDialogProps {
 }
 
 function LimitsDialog({ token, owner, now, onClose, onDone }: TokenDialogProps) {
-  const form = useRef<HTMLFormElement>(null);
   const { busy, failure, run } = useCall();
   const name = nameOf(token);
   const isSuspended = token.suspended === true;
@@ -44,52 +42,41 @@ function LimitsDialog({ token, owner, now, onClose, onDone }: TokenDialogProps) 
     if (result.ok) onDone(result.value, message(result.further), result.further !== 0);
     else if (isGone(result.failure)) onDone(undefined, `The token ${name} was revoked elsewhere.`, false);
   };
-  const save = async (event: Event) => {
-    event.preventDefault();
-    if (form.current !== null && !busy)
-      await change(readLimits(form.current), () => `The limits of ${name} were saved.`);
-  };
+  const suspend = () =>
+    void change({ suspended: !isSuspended }, (further) => suspension(name, !isSuspended, further));
   return (
-    <Dialog title={`Limits of ${name}`} onClose={busy ? () => undefined : onClose}>
+    <DialogForm
+      title={`Limits of ${name}`}
+      busy={busy}
+      failure={failure}
+      cancel="Cancel"
+      submit="Save limits"
+      more={
+        <button type="button" class={isSuspended ? 'button' : 'button bad'} disabled={busy} onClick={suspend}>
+          {isSuspended ? 'Resume token' : 'Suspend token'}
+        </button>
+      }
+      onClose={onClose}
+      onSubmit={(form) => void change(readLimits(form), () => `The limits of ${name} were saved.`)}
+    >
       <TokenFacts token={token} owner={owner} now={now} />
-      <form ref={form} method="post" noValidate onSubmit={(event) => void save(event)}>
-        <Field
-          label="Request rate"
-          name="rate"
-          hint="Requests per period, like 600/1m for 600 a minute. Leave it empty for no limit of its own."
-          defaultValue={token.rate ?? ''}
-          autoComplete="off"
-          spellcheck={false}
-        />
-        <Field
-          label="Addresses"
-          name="addresses"
-          hint="IP addresses and ranges like 10.0.0.0/8 that the token is accepted from, separated by spaces. Leave it empty for no limit of its own."
-          defaultValue={(token.addresses ?? []).join(' ')}
-          autoComplete="off"
-          spellcheck={false}
-        />
-        <Problem failure={failure} />
-        <div class="buttons">
-          <button type="button" class="button" disabled={busy} onClick={onClose}>
-            Cancel
-          </button>
-          <button
-            type="button"
-            class={isSuspended ? 'button' : 'button bad'}
-            disabled={busy}
-            onClick={() =>
-              void change({ suspended: !isSuspended }, (further) => suspension(name, !isSuspended, further))
-            }
-          >
-            {isSuspended ? 'Resume token' : 'Suspend token'}
-          </button>
-          <button type="submit" class="button main" disabled={busy}>
-            Save limits
-          </button>
-        </div>
-      </form>
-    </Dialog>
+      <Field
+        label="Request rate"
+        name="rate"
+        hint="Requests per period, like 600/1m for 600 a minute. Leave it empty for no limit of its own."
+        defaultValue={token.rate ?? ''}
+        autoComplete="off"
+        spellcheck={false}
+      />
+      <Field
+        label="Addresses"
+        name="addresses"
+        hint="IP addresses and ranges like 10.0.0.0/8 that the token is accepted from, separated by spaces. Leave it empty for no limit of its own."
+        defaultValue={(token.addresses ?? []).join(' ')}
+        autoComplete="off"
+        spellcheck={false}
+      />
+    </DialogForm>
   );
 }
 
@@ -119,7 +106,16 @@ function RevokeDialog({ token, owner, now, onClose, onDone }: TokenDialogProps) 
       onDone(undefined, `The token ${name} was already revoked elsewhere.`, false);
   };
   return (
-    <Dialog title={`Revoke ${name}?`} onClose={busy ? () => undefined : onClose}>
+    <DialogForm
+      title={`Revoke ${name}?`}
+      busy={busy}
+      failure={failure}
+      cancel="Keep it"
+      submit="Revoke token"
+      isDangerous
+      onClose={onClose}
+      onSubmit={() => void revoke()}
+    >
       <p>
         {token.last_seen_at === null
           ? 'It was never used. '
@@ -128,16 +124,7 @@ function RevokeDialog({ token, owner, now, onClose, onDone }: TokenDialogProps) 
         it.
       </p>
       <TokenFacts token={token} owner={owner} now={now} />
-      <Problem failure={failure} />
-      <div class="buttons">
-        <button type="button" class="button" disabled={busy} onClick={onClose}>
-          Keep it
-        </button>
-        <button type="button" class="button danger" disabled={busy} onClick={() => void revoke()}>
-          {busy ? 'Revoking…' : 'Revoke token'}
-        </button>
-      </div>
-    </Dialog>
+    </DialogForm>
   );
 }
 
@@ -145,85 +132,61 @@ function RevokeDialog({ token, owner, now, onClose, onDone }: TokenDialogProps) 
 function RotateDialog({ token, replacement, onClose, onReload }: TokenDialogProps) {
   const { created, drop, receive } = useSecret();
   const { busy, failure, run } = useCall();
-  const rotate = async (overlap: number) => {
-    if (!busy && (await run(receive(rotateToken(token.id, overlap)))).ok) onReload();
-  };
-  return (
-    <Dialog title={`Rotate ${nameOf(token)}`} onClose={() => mayLeave() && onClose()}>
-      {created !== null && <Secret token={created} title="The replacement is ready" onStored={drop} />}
-      {created === null && replacement !== undefined && (
-        <Progress old={token} made={replacement} onClose={onClose} onReload={onReload} />
-      )}
-      {created === null && replacement === undefined && (
-        <Replacement old={token} busy={busy} onClose={onClose} onSubmit={(overlap) => void rotate(overlap)}>
-          <Problem failure={failure}>
-            {failure?.kind === 'no_answer' &&
-              'The server did not respond. Check your connection and reload this page: it says whether the token was rotated.'}
-          </Problem>
-        </Replacement>
-      )}
-    </Dialog>
-  );
-}
-
-interface ReplacementProps {
-  readonly old: Token;
-  readonly busy: boolean;
-  readonly onClose: () => void;
-  readonly onSubmit: (overlap: number) => void;
-  readonly children: ComponentChildren;
-}
-
-function Replacement({ old, busy, onClose, onSubmit, children }: ReplacementProps) {
   const { caller } = useApp();
-  const id = useId();
   const [overlap, setOverlap] = useState(caller.rotation.overlap);
-  const expiresAt = replacementExpiry(old, currentTime(), caller.max_lifetime);
-  const submit = (event: Event) => {
-    event.preventDefault();
-    onSubmit(overlap);
+  const rotate = async () => {
+    if ((await run(receive(rotateToken(token.id, overlap)))).ok) onReload();
   };
+  const title = `Rotate ${nameOf(token)}`;
+  const close = () => mayLeave() && onClose();
+  if (created !== null)
+    return (
+      <Dialog title={title} onClose={close}>
+        <Secret token={created} title="The replacement is ready" onStored={drop} />
+      </Dialog>
+    );
+  if (replacement !== undefined)
+    return (
+      <DialogForm title={title} cancel="Close" submit="Check again" onClose={onClose} onSubmit={onReload}>
+        <Progress old={token} made={replacement} />
+      </DialogForm>
+    );
+  const expiresAt = replacementExpiry(token, currentTime(), caller.max_lifetime);
   return (
-    <form method="post" noValidate onSubmit={submit}>
+    <DialogForm
+      title={title}
+      busy={busy}
+      failure={failure}
+      explanation={
+        failure?.kind === 'no_answer' &&
+        'The server did not respond. Check your connection and reload this page: it says whether the token was rotated.'
+      }
+      cancel="Cancel"
+      submit="Create the replacement"
+      onClose={close}
+      onSubmit={() => void rotate()}
+    >
       <p>The replacement has a new secret. Both tokens work until the old one ends, so nothing is interrupted.</p>
       <dl class="facts across">
-        <Fact label="Scope">{scopeTitles(old.scopes, caller.scopes)}</Fact>
-        <Fact label="Services">{serviceNames(old.services, caller.services)}</Fact>
-        <TokenLimits token={old} />
+        <Fact label="Scope">{scopeTitles(token.scopes, caller.scopes)}</Fact>
+        <Fact label="Services">{serviceNames(token.services, caller.services)}</Fact>
+        <TokenLimits token={token} />
         <Fact label="Expires">{expiresAt === null ? 'Never' : formatMoment(expiresAt, currentTime())}</Fact>
       </dl>
-      <div class="field">
-        <label for={id}>The old token ends</label>
-        <select id={id} value={String(overlap)} onChange={({ currentTarget }) => setOverlap(Number(currentTarget.value))}>
-          {overlapChoices(caller.rotation).map(({ seconds, label }) => (
-            <option key={seconds} value={String(seconds)}>
-              {label}
-            </option>
-          ))}
-        </select>
-      </div>
-      {children}
-      <div class="buttons">
-        <button type="button" class="button" disabled={busy} onClick={onClose}>
-          Cancel
-        </button>
-        <button type="submit" class="button main" disabled={busy}>
-          {busy ? 'Creating…' : 'Create the replacement'}
-        </button>
-      </div>
-    </form>
+      <Select
+        label="The old token ends"
+        value={String(overlap)}
+        options={overlapChoices(caller.rotation)}
+        onChange={(seconds) => setOverlap(Number(seconds))}
+      />
+    </DialogForm>
   ); // prettier-ignore
 }
 
 /** Where nothing is left to do but wait for the old token's end. */
 const READY: readonly RotationState[] = ['quiet', 'never_used', 'ended'];
 
-interface ProgressProps extends Pick<TokenDialogProps, 'onClose' | 'onReload'> {
-  readonly old: Token;
-  readonly made: Token;
-}
-
-function Progress({ old, made, onClose, onReload }: ProgressProps) {
+function Progress({ old, made }: { readonly old: Token; readonly made: Token }) {
   const now = currentTime();
   const state = rotationState(old, made, now);
   return (
@@ -249,14 +212,6 @@ function Progress({ old, made, onClose, onReload }: ProgressProps) {
         revoke it while the new one is in use: that would end both. If nobody has the new secret, or you did not
         rotate it, revoke it and create a new token.
       </p>
-      <div class="buttons">
-        <button type="button" class="button" onClick={onReload}>
-          Check again
-        </button>
-        <button type="button" class="button main" onClick={onClose}>
-          Close
-        </button>
-      </div>
     </>
   ); // prettier-ignore
 }

@@ -72,7 +72,6 @@ export function TokenList({ whose }: { readonly whose: 'own' | 'organisation' })
         <>
           <Toolbar
             filter={filter}
-            sort={sort}
             withOwner={whose === 'organisation'}
             found={arranged.length}
             total={rows.length}
@@ -80,7 +79,6 @@ export function TokenList({ whose }: { readonly whose: 'own' | 'organisation' })
               setFilter(next);
               setShown(PAGE);
             }}
-            onSort={setSort}
           />
           {arranged.length === 0 ? (
             <div class="empty">

@@ -1,16 +1,15 @@
 import type { ComponentChildren } from 'preact';
 import { useId } from 'preact/hooks';
+import { Select } from './form.js';
 import { Expiry, LastUse, LimitMarks, Moment } from './parts.js';
 import type { Filter, Row, Show, Sort, SortKey } from './tokens.js';
 
 interface ToolbarProps {
   readonly filter: Filter;
-  readonly sort: Sort;
   readonly withOwner: boolean;
   readonly found: number;
   readonly total: number;
   readonly onFilter: (filter: Filter) => void;
-  readonly onSort: (sort: Sort) => void;
 }
 
 const SHOWN: readonly (readonly [Show, string])[] = [
@@ -21,23 +20,8 @@ const SHOWN: readonly (readonly [Show, string])[] = [
   ['unused', 'Never used'],
 ];
 
-const ORDERS: readonly (readonly [SortKey, boolean, string])[] = [
-  ['created', true, 'Newest first'],
-  ['created', false, 'Oldest first'],
-  ['used', true, 'Last used first'],
-  ['used', false, 'Longest unused first'],
-  ['expires', false, 'Expiring first'],
-  ['expires', true, 'Expiring last'],
-  ['name', false, 'Name, A to Z'],
-  ['name', true, 'Name, Z to A'],
-  ['owner', false, 'Owner, A to Z'],
-  ['owner', true, 'Owner, Z to A'],
-];
-
-/** The order is shown where there are no column headings to press. */
-export function Toolbar({ filter, sort, withOwner, found, total, onFilter, onSort }: ToolbarProps) {
+export function Toolbar({ filter, withOwner, found, total, onFilter }: ToolbarProps) {
   const id = useId();
-  const orders = ORDERS.filter(([key]) => withOwner || key !== 'owner');
   return (
     <div class="toolbar" role="search" aria-label="Tokens">
       <div class="search">
@@ -54,35 +38,13 @@ export function Toolbar({ filter, sort, withOwner, found, total, onFilter, onSor
           onInput={({ currentTarget }) => onFilter({ ...filter, text: currentTarget.value })}
         />
       </div>
-      <label class="choice">
-        <span>Show</span>
-        <select
-          value={filter.show}
-          onChange={({ currentTarget }) => onFilter({ ...filter, show: currentTarget.value as Show })}
-        >
-          {SHOWN.map(([show, label]) => (
-            <option key={show} value={show}>
-              {label}
-            </option>
-          ))}
-        </select>
-      </label>
-      <label class="choice order">
-        <span>Order</span>
-        <select
-          value={String(orders.findIndex(([key, descending]) => key === sort.key && descending === sort.descending))}
-          onChange={({ currentTarget }) => {
-            const [key, descending] = orders[Number(currentTarget.value)] ?? ['created', true];
-            onSort({ key, descending });
-          }}
-        >
-          {orders.map(([, , label], i) => (
-            <option key={label} value={String(i)}>
-              {label}
-            </option>
-          ))}
-        </select>
-      </label>
+      <Select
+        label="Show"
+        class="choice"
+        value={filter.show}
+        options={SHOWN}
+        onChange={(show) => onFilter({ ...filter, show })}
+      />
       <p class="count" role="status">
         {found === total ? `${total} ${total === 1 ? 'token' : 'tokens'}` : `${found} of ${total} tokens`}
       </p>
@@ -116,7 +78,7 @@ const FIRST_DESCENDING: Record<SortKey, boolean> = {
   name: false, owner: false, created: true, used: true, expires: false,
 }; // prettier-ignore
 
-/** Roles are explicit because browsers may drop them when CSS lays out a table as cards. */
+/** Roles are explicit because browsers may drop those of a table with another layout. */
 export function TokenTable(props: TokenTableProps) {
   const { sort, onSort, withOwner, now } = props;
   const heading = (key: SortKey, label: string) => (
@@ -195,7 +157,7 @@ function Cell({ label, children }: { readonly label: string; readonly children: 
   return (
     <td role="cell">
       <span class="label">{label}</span>
-      <span class="value">{children}</span>
+      {children}
     </td>
   );
 }

@@ -120,27 +120,22 @@ function moment(time: string | null, otherwise: number): number {
   return time === null ? otherwise : Date.parse(time);
 }
 
-interface ExpiryPreset {
-  readonly value: string;
-  readonly label: string;
-}
-
 const DAYS = [7, 30, 90, 365];
 const DEFAULT_DAYS = 90;
 
 /** @param maxLifetime seconds; null when unlimited */
-export function expiryPresets(maxLifetime: number | null): ExpiryPreset[] {
+export function expiryPresets(maxLifetime: number | null): (readonly [value: string, label: string])[] {
   const fit = DAYS.filter((days) => maxLifetime === null || days * DAY <= maxLifetime * 1000);
   return [
-    ...fit.map((days) => ({ value: String(days), label: days === 365 ? '1 year' : `${days} days` })),
-    { value: 'date', label: 'On a date…' },
-    { value: 'longest', label: maxLifetime === null ? 'Never' : 'Longest allowed' },
+    ...fit.map((days) => [String(days), days === 365 ? '1 year' : `${days} days`] as const),
+    ['date', 'On a date…'],
+    ['longest', maxLifetime === null ? 'Never' : 'Longest allowed'],
   ];
 }
 
 export function firstPreset(maxLifetime: number | null): string {
-  const values = expiryPresets(maxLifetime).map(({ value }) => value);
-  return values.includes(String(DEFAULT_DAYS)) ? String(DEFAULT_DAYS) : 'longest';
+  const isAllowed = expiryPresets(maxLifetime).some(([value]) => value === String(DEFAULT_DAYS));
+  return isAllowed ? String(DEFAULT_DAYS) : 'longest';
 }
 
 /** Null: none is sent, so that the token lasts as long as allowed. NaN: the day is invalid or has passed. */
@@ -201,22 +196,14 @@ export function replacementExpiry(old: Token, now: number, maxLifetime: number |
   return lasts === Infinity ? null : now + lasts;
 }
 
-interface OverlapChoice {
-  readonly seconds: number;
-  readonly label: string;
-}
-
 const [HOUR_S, DAY_S] = [3_600, 86_400];
 const OVERLAPS = [0, HOUR_S, DAY_S, 7 * DAY_S];
 
-/** @param usual the server's default, seconds */
-export function overlapChoices({
-  overlap: usual,
-  max_overlap: longest,
-}: Caller['rotation']): OverlapChoice[] {
+/** In seconds, with their labels. @param usual the server's default */
+export function overlapChoices({ overlap: usual, max_overlap: longest }: Caller['rotation']) {
   const fit = OVERLAPS.filter((seconds) => seconds <= longest);
   const all = [...new Set([...fit, usual])].toSorted((a, b) => a - b);
-  return all.map((seconds) => ({ seconds, label: labelOf(seconds) }));
+  return all.map((seconds) => [String(seconds), labelOf(seconds)] as const);
 }
 
 function labelOf(seconds: number): string {

@@ -4,7 +4,7 @@ import { firstField } from '../http/fields.js';
 import type { RequestHead } from '../http/head.js';
 import { reportYields } from '../observe/evictions.js';
 import type { Log } from '../observe/log.js';
-import { type AddressState, upstreamRetries } from '../observe/metrics.js';
+import { type AddressState, metrics } from '../observe/metrics.js';
 import type { UpstreamLoad } from '../observe/metrics/requests.js';
 import type { RouteLimits } from '../policy/route.js';
 import { printable } from '../util/text.js';
@@ -128,7 +128,7 @@ export class Upstream {
   }
 
   retried(): void {
-    upstreamRetries.inc({ upstream: this.name });
+    metrics.upstreamRetries.inc({ upstream: this.name });
   }
 
   startChecks(): void {

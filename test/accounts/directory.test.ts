@@ -27,7 +27,10 @@ t.test('removes a user added concurrently together with the removed customer', a
   for (const count of [1, 501]) {
     const store = racedStore(openLmdbStore(join(temporaryFolder(t), 'store')));
     await store.directory.change({ ...BASE, removeServices: ['S1'] }, NOW);
-    const applier = new DirectoryApplier(store, new Passwords(localHasher, 1), new Sealer(null));
+    const applier = new DirectoryApplier(store, {
+      passwords: new Passwords(localHasher, 1),
+      sealer: new Sealer(null),
+    });
     const users = Array.from({ length: count }, (_, i) => `U${i + 10}`).map((id) => ({
       id, customer_id: 'C1', login: id, name: id, role: 'user', locked: false,
     })); // prettier-ignore

@@ -33,7 +33,7 @@ const CHANGES: readonly Change[] = [
 t.test('a directory file: each creation, change and removal of a user is an entry', async (t) => {
   const store = openLmdbStore(join(temporaryFolder(t), 'store'));
   t.teardown(async () => store.maintenance.close());
-  const applier = new DirectoryApplier(store, new Passwords(localHasher, 1), new Sealer(null));
+  const applier = new DirectoryApplier(store, { passwords: new Passwords(localHasher, 1), sealer: new Sealer(null) });
   let entry = { id: 'U1', customer_id: 'C1', login: 'a@example.com', name: 'A', role: 'user', locked: false };
   const customers = ['C1', 'C2'].map((id) => ({ id, name: id }));
   const apply = async (users: (typeof entry)[]) => {

@@ -3,7 +3,7 @@ import type { Duplex } from 'node:stream';
 import t from 'tap';
 import { reportEvictionsTo } from '../../src/observe/evictions.js';
 import type { Log } from '../../src/observe/log.js';
-import { evictions as counter, readMetrics } from '../../src/observe/metrics.js';
+import { metrics as counters, readMetrics } from '../../src/observe/metrics.js';
 import type { Services } from '../../src/pipeline/services.js';
 import { createForward } from '../../src/upstream/forward-handler.js';
 import { createUpgrade } from '../../src/upstream/upgrade.js';
@@ -114,7 +114,7 @@ for (const [way, hold] of Object.entries(WAYS))
 
 t.test('what gives way is told so, or broken off if its response has begun', async (t) => {
   const logged: unknown[] = [];
-  reportEvictionsTo({ warn: (entry: unknown) => void logged.push(entry) } as unknown as Log, counter);
+  reportEvictionsTo({ warn: (entry: unknown) => void logged.push(entry) } as unknown as Log, counters.evictions);
   const { request, held, quick, token, release } = await startHolding(t);
   const secret = await token('superuser');
   const ask = (method: string, path: string, address = '198.51.100.1') =>

@@ -1,6 +1,6 @@
 import t from 'tap';
 import type { AuditEntry } from '../../src/observe/audit.js';
-import { expiringTokens } from '../../src/observe/metrics/store.js';
+import { storeMetrics } from '../../src/observe/metrics/store.js';
 import { StoreUnavailable } from '../../src/store/faults.js';
 import { ExpiringTokens } from '../../src/server/stores/cleaning.js';
 import { startInProcess } from '../helpers/in-process.js';
@@ -61,7 +61,7 @@ t.test('the fleet reports each expiring token once, with its last client, and co
   await restarted.scan(Date.now() + 7 * DAY_MS);
   const late = entries.slice(ids.length).filter(({ target }) => (target as { token_id: string }).token_id === made[2].id);
   t.equal(late.length, 1, 'now it is');
-  const { values } = await expiringTokens.get();
+  const { values } = await storeMetrics.expiringTokens.get();
   const counts = Object.fromEntries(values.map(({ labels, value }) => [labels['within'], value]));
   t.ok((counts['1d'] ?? 0) <= (counts['7d'] ?? 0) && (counts['7d'] ?? 0) <= (counts['30d'] ?? 0), JSON.stringify(counts));
   t.ok((counts['30d'] ?? 0) >= 1);

@@ -1,14 +1,14 @@
 import t from 'tap';
 import { loadConfig } from '../../src/config/load.js';
-import { openConnections, readMetrics, refusedConnections, renderSum } from '../../src/observe/metrics.js';
+import { metrics, readMetrics, renderSum } from '../../src/observe/metrics.js';
 import { WorkerCounts } from '../../src/server/processes/serving.js';
 import { temporaryFolder, writeConfig } from '../helpers/latchkey.js';
 
 /** The metrics of a worker with so many open connections that refused as many. */
 async function metricsOf(connections: number): Promise<unknown[]> {
-  openConnections.set(connections);
-  refusedConnections.reset();
-  refusedConnections.inc(connections);
+  metrics.openConnections.set(connections);
+  metrics.refusedConnections.reset();
+  metrics.refusedConnections.inc(connections);
   return readMetrics();
 }
 

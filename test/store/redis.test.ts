@@ -157,7 +157,7 @@ t.test('a sidecar whose clock is ahead removes nothing that is active by the clo
   t.match(await store.directory.change({ removeUsers: ['U1'] }, Date.now()), { reason: 'active_tokens' });
   const tokens = new Tokens(store, { pending: () => undefined }, {} as never, []);
   t.equal(await tokens.hasActive('U1', 'C1', Date.now()), true);
-  const applier = new DirectoryApplier(store, new Passwords(localHasher, 1), new Sealer(null));
+  const applier = new DirectoryApplier(store, { passwords: new Passwords(localHasher, 1), sealer: new Sealer(null) });
   const plan = await applier.plan({ customers: [], services: [], users: [] }, Date.now());
   t.same(plan.pendingDeletions, ['U1'], 'a directory file locks the user first');
   await maintenance.removeExpired(await removalTime(maintenance), 0, 100);

@@ -52,7 +52,7 @@ t.test('the state of an expiry, and the presets for a new one', async (t) => {
   t.equal(expiryState(at(7 * DAY + 1), 7 * DAY, NOW), 'later');
   t.equal(expiryState(at(7 * DAY + 1), warnBeforeOf(14 * 86_400), NOW), 'soon', 'from the configuration');
   t.equal(warnBeforeOf(null), 7 * DAY);
-  const values = (limit: number | null) => expiryPresets(limit).map(({ value }) => value);
+  const values = (limit: number | null) => expiryPresets(limit).map(([value]) => value);
   t.same(values(null), ['7', '30', '90', '365', 'date', 'longest']);
   t.same(values(30 * 86_400), ['7', '30', 'date', 'longest']);
   t.equal(firstPreset(null), '90');
@@ -110,7 +110,7 @@ t.test('the state of a rotation by the last uses, and the configured overlaps', 
   t.equal(advice('ended', token({}), NOW), 'The old token has ended. It was never used.');
   const last = token({ last_seen_at: ago(20), user_agent: 'curl/8.5', ip: '192.0.2.1' });
   t.match(advice('quiet', last, NOW), 'the old one was last used 20 minutes ago, by curl 8.5 from 192.0.2.1.');
-  const labels = (overlap: number, max_overlap: number) => overlapChoices({ overlap, max_overlap }).map(({ label }) => label);
+  const labels = (overlap: number, max_overlap: number) => overlapChoices({ overlap, max_overlap }).map(([, label]) => label);
   t.same(labels(86_400, 604_800), ['At once', 'In 1 hour', 'In 1 day', 'In 7 days']);
   t.same(labels(7_200, 7_200), ['At once', 'In 1 hour', 'In 2 hours']);
   t.same(labels(90, 90), ['At once', 'In 90 seconds']);

@@ -13,19 +13,6 @@ export function unverifiedClaims(jwt: string): Claims | undefined {
   return objectIn(jwt, 1);
 }
 
-/** A logout token is not a credential (RFC 8417 4.5). */
-export function isEvent({ events }: Claims): boolean {
-  return events !== undefined;
-}
-
-/**
- * Whether it is bound to a key (RFC 7800), as with DPoP and mutual TLS. Possession is not checked here, so a
- * stolen JWT would be accepted.
- */
-export function isBound({ cnf }: Claims): boolean {
-  return cnf !== undefined;
-}
-
 export function unverifiedAlgorithm(jwt: string): string | undefined {
   const alg = objectIn(jwt, 0)?.['alg'];
   return typeof alg === 'string' ? alg : undefined;

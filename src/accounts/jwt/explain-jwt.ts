@@ -1,12 +1,12 @@
 import type { JwtSubject } from '../../domain/credential.js';
 import { digestOf } from '../../domain/secret.js';
 import type { EpochMs } from '../../util/time.js';
-import { type Claims, formFault, isBound, isEvent, unverifiedAlgorithm, unverifiedClaims } from './decode.js';
+import { type Claims, formFault, unverifiedAlgorithm, unverifiedClaims } from './decode.js';
 import {
   acceptedFrom,
+  claimFault,
   type ComparedClaim,
   compareClaims,
-  hasAudience,
   type IssuerSettings,
   refusedFrom,
   subjectOf,
@@ -53,12 +53,11 @@ export function explainJwt(
 } // prettier-ignore
 
 function faultOf(settings: IssuerSettings, claims: Claims, jwt: string, now: EpochMs): string | undefined {
-  const { algorithms, clock_skew: skew, audience_claim: audience } = settings;
+  const { algorithms, clock_skew: skew } = settings;
   const { exp, nbf, iat } = claims;
-  if (isBound(claims)) return 'it is bound to a key (cnf), whose possession is not checked here';
-  if (isEvent(claims)) return 'it has the claim events, like a logout token';
+  const fault = claimFault(settings, claims);
+  if (fault !== undefined) return fault;
   if (!algorithms.some((each) => each === unverifiedAlgorithm(jwt))) return 'its algorithm is not configured';
-  if (!hasAudience(settings, claims)) return `its claim ${audience} does not contain the audience`;
   if (typeof exp !== 'number') return 'it has no claim exp';
   if (now >= refusedFrom(exp, skew)) return 'it has expired';
   if (nbf !== undefined && (typeof nbf !== 'number' || now < acceptedFrom(nbf, skew)))

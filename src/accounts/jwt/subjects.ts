@@ -25,9 +25,18 @@ export function placeOf({ header, cookie }: Pick<IssuerSettings, 'header' | 'coo
   return cookie === null ? header.toLowerCase() : jwtCookiePlace(cookie);
 }
 
-export function hasAudience({ audience, audience_claim: claim }: IssuerSettings, claims: Claims): boolean {
+/** Why a JWT with a valid signature is refused, before its times and subject are checked. */
+export function claimFault(
+  { audience, audience_claim: claim }: IssuerSettings,
+  claims: Claims,
+): string | undefined {
+  // RFC 7800, as with DPoP and mutual TLS: a stolen JWT would be accepted.
+  if (claims['cnf'] !== undefined) return 'it is bound to a key (cnf), whose possession is not checked here';
+  // A logout token is not a credential (RFC 8417 4.5).
+  if (claims['events'] !== undefined) return 'it has the claim events, like a logout token';
   const accepted: readonly unknown[] = [audience].flat();
-  return [claims[claim]].flat().some((each) => accepted.includes(each));
+  const isForUs = [claims[claim]].flat().some((each) => accepted.includes(each));
+  return isForUs ? undefined : `its claim ${claim} does not contain the audience`;
 }
 
 export interface ComparedClaim {

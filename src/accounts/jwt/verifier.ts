@@ -2,11 +2,11 @@ import { errors, jwtVerify, type JWTVerifyOptions } from 'jose';
 import type { EpochMs } from '../../util/time.js';
 import { Unavailable } from '../../domain/refusal.js';
 import type { OnFetch } from '../../net/refreshed-value.js';
-import { type Claims, isBound, isEvent } from './decode.js';
+import type { Claims } from './decode.js';
 import { KeySet } from './key-set.js';
 import type { KeySets } from './key-sets.js';
 import { createKeySource, type KeySource } from './key-source.js';
-import { hasAudience, type IssuerSettings } from './subjects.js';
+import { claimFault, type IssuerSettings } from './subjects.js';
 
 /** Returns why, if a JWT is not valid. @throws Unavailable if the issuer's keys cannot be fetched */
 export type Verifier = (jwt: string, now: EpochMs) => Promise<Claims | 'invalid' | 'expired'>;
@@ -28,8 +28,7 @@ export function createVerifier(
   return async (jwt, now) => {
     try {
       const claims = await verifiedClaims(keys, jwt, { ...options, currentDate: new Date(now) });
-      const isRefused = isEvent(claims) || isBound(claims) || !hasAudience(settings, claims);
-      return isRefused ? 'invalid' : claims;
+      return claimFault(settings, claims) === undefined ? claims : 'invalid';
     } catch (error) {
       if (error instanceof Unavailable) throw error;
       return error instanceof errors.JWTExpired ? 'expired' : 'invalid';

@@ -1,6 +1,7 @@
 import type { EpochMs } from '../../util/time.js';
 import { Unavailable } from '../../domain/refusal.js';
 import type { LoginThrottleStore } from '../../store/login-throttle-store.js';
+import { ignoreUnavailable } from '../login.js';
 import { networkFailures, networkRate, seconds, type ThrottleSettings } from '../login-throttle.js';
 
 /** Concurrent logins that use one provider, in this process. */
@@ -55,8 +56,4 @@ export class LoginLimits {
   #failures(address: string) {
     return networkFailures('oidc address:', address, this.#settings);
   }
-}
-
-function ignoreUnavailable(error: unknown): void {
-  if (!(error instanceof Unavailable)) throw error;
 }

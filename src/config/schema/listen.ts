@@ -1,6 +1,6 @@
 import { isIP } from 'node:net';
 import { z } from 'zod';
-import { filePath, text, integer } from './units.js';
+import { filePath, integer, orNull, text } from './units.js';
 import { browserOrigin } from './urls.js';
 
 /** Hosts that stand for every address of the machine. */
@@ -25,9 +25,7 @@ const listener = (defaultHost: string, defaultPort: number) => ({
 const tls = z.strictObject({
   cert: filePath.describe('File with the certificate chain (PEM)'),
   key: filePath.describe('File with the private key (PEM)'),
-  client_ca: filePath
-    .nullable()
-    .default(null)
+  client_ca: orNull(filePath)
     .describe('File with the authorities of client certificates (PEM), which clients must then send')
     .meta({ restart: 'presence' }),
 });
@@ -47,9 +45,7 @@ const PLAIN_PATH = /^(?:\/(?!\.{1,2}(?:\/|$))[A-Za-z0-9._~-]+)+$/;
 export const listenSchema = z.strictObject({
   host: host.default('0.0.0.0').meta({ restart: true }),
   port: port.default(8080).meta({ restart: true }),
-  tls: tls
-    .nullable()
-    .default(null)
+  tls: orNull(tls)
     .describe('TLS for clients')
     .meta({ restart: 'presence', example: '{ cert: tls.crt, key: tls.key }' }),
   h2c: z
@@ -67,11 +63,9 @@ export const listenSchema = z.strictObject({
     .default([])
     .describe("Origins that count as this server's own, beside Host and login.public_url")
     .meta({ example: '[https://api.example:8443]' }),
-  ready_path: text
-    .regex(PLAIN_PATH, 'expected a path like /healthz, of letters, digits, ".", "_", "~" and "-"')
-    .nullable()
-    .default(null)
-    .describe('A path with the status 200 if requests are served, else 503, for everybody; null: none'),
+  ready_path: orNull(
+    text.regex(PLAIN_PATH, 'expected a path like /healthz, of letters, digits, ".", "_", "~" and "-"'),
+  ).describe('A path with the status 200 if requests are served, else 503, for everybody; null: none'),
 });
 
 export const adminSchema = z.strictObject({
@@ -86,10 +80,7 @@ export const adminSchema = z.strictObject({
 export const decisionSchema = z.strictObject({
   host: host.optional().describe('The address to listen on; 127.0.0.1 if not set'),
   port: port.optional().describe('The port to listen on; 9902 if not set, or none if grpc is set and host is not'),
-  grpc: z
-    .strictObject(listener('127.0.0.1', 9903))
-    .nullable()
-    .default(null)
+  grpc: orNull(z.strictObject(listener('127.0.0.1', 9903)))
     .describe(
       'A gRPC listener for Envoy (envoy.service.auth.v3.Authorization/Check); off unless set',
     )

@@ -1,15 +1,24 @@
 import { counter, Counts, gauge, gaugeOnDemand, Histogram } from './series.js';
 
-export type StoreOperation = 'find_token' | 'find_session' | 'read' | 'write' | 'record_uses';
+export const storeMetrics = {
+  lastSeenFailures: counter('latchkey_last_seen_write_failures_total', 'Failed writes of last-seen data, which are retried.'),
+  staleTokensServed: counter('latchkey_stale_tokens_served_total', 'Requests allowed from the cache while the store was unavailable (on_store_failure).'),
+  failures: counter('latchkey_store_errors_total', 'Store operations that failed.', ['operation']),
+  storeLinksUp: gauge('latchkey_store_links_up', 'Processes that receive change notifications from a networked store. Without them the cache is disabled.'),
+  linkFailures: counter('latchkey_invalidation_link_failures_total', 'Failed attempts to receive change notifications from a networked store.'),
+  historyChanges: counter('latchkey_store_history_changes_total', 'Changes of store history that a process noticed, such as a failover or a restart of Redis.'),
+  reapplied: counter('latchkey_store_revocations_reapplied_total', 'Revocations that a networked store had lost and that were reapplied.'),
+  tokensLost: counter('latchkey_store_tokens_lost_total', 'Tokens created by this process that a networked store has lost.'),
+  activeTokens: gauge('latchkey_tokens_active', 'Unexpired tokens and legacy keys in the store, counted once a minute.', 'first'),
+  tokensInOverlap: gauge('latchkey_tokens_in_overlap', 'Rotated tokens that are still accepted alongside their replacements, counted every 5 seconds, in large stores less often.', 'first'),
+  expiringTokens: gauge('latchkey_tokens_expiring', 'Tokens in the store that expire within this time, counted every 5 seconds, in large stores less often.', 'first', ['within']),
+  pendingDeletions: gauge('latchkey_users_pending_deletion', 'Users that are no longer in the directory, locked until their last active token ends, counted once a minute.', 'first'),
+  unsharedRates: counter('latchkey_token_rate_lease_failures_total', 'Failed attempts to share the request rate of a token; the process then limits it alone for a second.'),
+  unsavedRevocations: counter('latchkey_revocation_save_failures_total', 'Failed attempts to save revocations in the folder store.revocations; a restart forgets them.'),
+  clockSkew: gauge('latchkey_clock_skew_seconds', 'Difference between the clocks of this machine and of the networked store; 0 for the embedded store.', 'max'),
+}; // prettier-ignore
 
-export const lastSeenFailures = counter(
-  'latchkey_last_seen_write_failures_total',
-  'Failed writes of last-seen data, which are retried.',
-);
-export const unsharedRates = counter(
-  'latchkey_token_rate_lease_failures_total',
-  'Failed attempts to share the request rate of a token; the process then limits it alone for a second.',
-);
+export type StoreOperation = 'find_token' | 'find_session' | 'read' | 'write' | 'record_uses';
 
 const cacheLookups = new Counts(
   'latchkey_cache_lookups_total',
@@ -18,47 +27,10 @@ const cacheLookups = new Counts(
 const cacheHits = cacheLookups.add({ result: 'hit' });
 const cacheMisses = cacheLookups.add({ result: 'miss' });
 
-export const staleTokensServed = counter(
-  'latchkey_stale_tokens_served_total',
-  'Requests allowed from the cache while the store was unavailable (on_store_failure).',
-);
-
 const operations = new Histogram(
   'latchkey_store_operation_duration_seconds',
   'Duration of store operations below the cache, successful or not.',
   'operation',
-);
-
-const failures = counter('latchkey_store_errors_total', 'Store operations that failed.', ['operation']);
-export const storeLinksUp = gauge(
-  'latchkey_store_links_up',
-  'Processes that receive change notifications from a networked store. Without them the cache is disabled.',
-);
-export const linkFailures = counter(
-  'latchkey_invalidation_link_failures_total',
-  'Failed attempts to receive change notifications from a networked store.',
-);
-const historyChanges = counter(
-  'latchkey_store_history_changes_total',
-  'Changes of store history that a process noticed, such as a failover or a restart of Redis.',
-);
-const reapplied = counter(
-  'latchkey_store_revocations_reapplied_total',
-  'Revocations that a networked store had lost and that were reapplied.',
-);
-export const unsavedRevocations = counter(
-  'latchkey_revocation_save_failures_total',
-  'Failed attempts to save revocations in the folder store.revocations; a restart forgets them.',
-);
-
-const tokensLost = counter(
-  'latchkey_store_tokens_lost_total',
-  'Tokens created by this process that a networked store has lost.',
-);
-export const clockSkew = gauge(
-  'latchkey_clock_skew_seconds',
-  'Difference between the clocks of this machine and of the networked store; 0 for the embedded store.',
-  'max',
 );
 
 let aliveAt: number | null = null;
@@ -77,35 +49,13 @@ export const invalidationLag = new Histogram(
   'Time from sending a token change to a networked store until the same process receives its notification.',
 ).of('');
 
-export const activeTokens = gauge(
-  'latchkey_tokens_active',
-  'Unexpired tokens and legacy keys in the store, counted once a minute.',
-  'first',
-);
-export const tokensInOverlap = gauge(
-  'latchkey_tokens_in_overlap',
-  'Rotated tokens that are still accepted alongside their replacements, counted every 5 seconds, in large stores less often.',
-  'first',
-);
-export const expiringTokens = gauge(
-  'latchkey_tokens_expiring',
-  'Tokens in the store that expire within this time, counted every 5 seconds, in large stores less often.',
-  'first',
-  ['within'],
-);
-export const pendingDeletions = gauge(
-  'latchkey_users_pending_deletion',
-  'Users that are no longer in the directory, locked until their last active token ends, counted once a minute.',
-  'first',
-);
-
 export function countCacheLookup(result: 'hit' | 'miss'): void {
   (result === 'hit' ? cacheHits : cacheMisses).value += 1;
 }
 
 export function observeStoreOperation(operation: StoreOperation, seconds: number, failed: boolean): void {
   operations.of(operation).observe(seconds);
-  if (failed) failures.inc({ operation });
+  if (failed) storeMetrics.failures.inc({ operation });
 }
 
 /** Records that the invalidation link works now, or that this process begins to wait for it. */
@@ -115,7 +65,7 @@ export function noteLinkAlive(): void {
 
 /** Counts a change of the store's history: revocations applied again, and tokens lost. */
 export function countHistoryChange(revocations: number, tokens: number): void {
-  historyChanges.inc();
-  reapplied.inc(revocations);
-  tokensLost.inc(tokens);
+  storeMetrics.historyChanges.inc();
+  storeMetrics.reapplied.inc(revocations);
+  storeMetrics.tokensLost.inc(tokens);
 }

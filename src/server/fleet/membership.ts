@@ -1,7 +1,7 @@
 import { hostname } from 'node:os';
 import type { KnownFleet } from '../../accounts/fleet-receipts.js';
 import type { Log } from '../../observe/log.js';
-import { fleetConfigs, fleetSidecars } from '../../observe/metrics.js';
+import { metrics } from '../../observe/metrics.js';
 import { linkAge } from '../../observe/metrics/store.js';
 import { readVersion } from '../../observe/version.js';
 import type { Endings } from '../../store/endings.js';
@@ -121,9 +121,9 @@ export class Membership {
       this.#reportMissing(error as Error);
       return;
     }
-    fleetSidecars.set(new Set(this.#members.map(({ sidecar }) => sidecar)).size);
+    metrics.fleetSidecars.set(new Set(this.#members.map(({ sidecar }) => sidecar)).size);
     const hashes = new Set(this.#members.map(({ configHash }) => configHash));
-    fleetConfigs.set(hashes.size);
+    metrics.fleetConfigs.set(hashes.size);
     this.#differing = hashes.size > 1 ? this.#differing + 1 : 0;
     this.#report();
   }

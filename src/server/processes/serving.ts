@@ -1,7 +1,7 @@
 import type { Worker as ClusterWorker } from 'node:cluster';
 import type { LoadedConfig } from '../../config/load.js';
 import type { Log, LogSink } from '../../observe/log.js';
-import { readMetrics, renderMetrics, renderSum, servingWorkers, sumOfCounts } from '../../observe/metrics.js';
+import { metrics, readMetrics, renderMetrics, renderSum, sumOfCounts } from '../../observe/metrics.js';
 import type { Tracing } from '../../observe/tracing.js';
 import type { ShadowDifferenceCounts } from '../../pipeline/shadow-differences.js';
 import { noteDeath, ownSidecar } from '../fleet/membership.js';
@@ -65,7 +65,7 @@ export async function startAlone(
   tracing: Tracing | undefined,
 ): Promise<Serving> {
   const worker = await startWorker(loaded, opened, log, tracing);
-  servingWorkers.set(1);
+  metrics.servingWorkers.set(1);
   return {
     url: worker.url,
     decisionUrl: worker.decisionUrl,

@@ -1,7 +1,7 @@
 import cluster, { type Worker as ClusterWorker } from 'node:cluster';
 import type { LoadedConfig } from '../../config/load.js';
 import type { Log } from '../../observe/log.js';
-import { servingWorkers } from '../../observe/metrics.js';
+import { metrics } from '../../observe/metrics.js';
 import { MAX_TIMER_MS } from '../../util/time.js';
 import { type Counts, onReports, type ServedUrls } from './messages.js';
 
@@ -226,6 +226,6 @@ export class WorkerPool {
   }
 
   #countServing(): void {
-    servingWorkers.set(this.serving.length);
+    metrics.servingWorkers.set(this.serving.length);
   }
 }

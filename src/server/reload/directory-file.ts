@@ -1,8 +1,7 @@
 import type { Directory } from '../../accounts/declared-directory.js';
 import { type DirectoryApplier, DirectoryUnconfirmed, type NotApplied } from '../../accounts/directory.js';
-import type { Plan } from '../../accounts/directory-plan.js';
+import { type Plan, STEP } from '../../accounts/directory-plan.js';
 import { directoryAuditEvents } from '../../accounts/directory-differences.js';
-import { SLICE } from '../../accounts/declared-users.js';
 import { describeRefusedChange, isTransientRefusal } from '../../accounts/refused-change.js';
 import { loadDirectory, directoryRules } from '../../config/directory.js';
 import type { LoadedConfig } from '../../config/load.js';
@@ -23,9 +22,9 @@ export class DirectoryRefused extends Error {
   /** Whether a retry may succeed with the same file, because of a concurrent write. */
   readonly passes: boolean;
 
-  constructor(file: string, { refused, partly }: NotApplied) {
+  constructor(file: string, { refused, differences }: NotApplied) {
     super(
-      `${file}: ${describeRefusedChange(refused)}; ${partly ? 'only a part was applied' : 'nothing was changed'}`,
+      `${file}: ${describeRefusedChange(refused)}; ${differences.length > 0 ? 'only a part was applied' : 'nothing was changed'}`,
     );
     this.passes = isTransientRefusal(refused);
   }
@@ -146,14 +145,14 @@ export async function writeDirectory(
   note: (events: readonly AuditEvent[]) => void,
 ): Promise<Plan> {
   const reportChange = (differences: Plan['differences'], outcome: AuditOutcome) => {
-    for (const some of partsOf(directoryAuditEvents(differences, outcome), SLICE)) note(some);
+    for (const some of partsOf(directoryAuditEvents(differences, outcome), STEP)) note(some);
   };
   const applied = await applier.apply(directory, Date.now()).catch((error: unknown) => {
     if (error instanceof DirectoryUnconfirmed) reportChange(error.differences, 'unknown');
     throw error;
   });
   if ('refused' in applied) {
-    if (applied.partly) reportChange(applied.differences, 'unknown');
+    reportChange(applied.differences, 'unknown');
     throw new DirectoryRefused(file, applied);
   }
   reportChange(applied.differences, 'success');

@@ -3,12 +3,7 @@ import { deletePending } from '../../accounts/pending-deletions.js';
 import { userDeletedEvent } from '../../accounts/user-audit-events.js';
 import type { Config } from '../../config/schema/config.js';
 import type { Log } from '../../observe/log.js';
-import {
-  activeTokens,
-  expiringTokens,
-  pendingDeletions,
-  tokensInOverlap,
-} from '../../observe/metrics/store.js';
+import { storeMetrics } from '../../observe/metrics/store.js';
 import { removalTime } from '../../store/removal-time.js';
 import type { Store } from '../../store/store.js';
 import type { OpenedStore } from './open-store.js';
@@ -87,7 +82,7 @@ async function scan(opened: OpenedStore, expiring: ExpiringTokens, lastSeenInter
   await reportEndedOverlaps(tokens, lastSeenInterval + SETTLE_MS, now, (event) =>
     opened.audit.note({ ...event, actor: null }),
   );
-  tokensInOverlap.set(await tokens.countInOverlap(now));
+  storeMetrics.tokensInOverlap.set(await tokens.countInOverlap(now));
   await expiring.scan(now);
 }
 
@@ -99,8 +94,8 @@ async function deleteUsers({ store, audit }: OpenedStore, log: Log, now: number)
 }
 
 async function count(store: Store, now: number): Promise<void> {
-  activeTokens.set(await store.tokens.countActive(now));
-  pendingDeletions.set((await store.directory.listPendingDeletions()).length);
+  storeMetrics.activeTokens.set(await store.tokens.countActive(now));
+  storeMetrics.pendingDeletions.set((await store.directory.listPendingDeletions()).length);
 }
 
 const DAY_MS = 86_400_000;
@@ -132,7 +127,10 @@ export class ExpiringTokens {
     const farthest = Math.max(30 * DAY_MS, warnBefore ?? 0);
     const expiring = await this.#opened.store.tokens.listExpiring(now, now + farthest);
     for (const [within, ms] of WITHIN)
-      expiringTokens.set({ within }, expiring.filter(({ expiresAt }) => expiresAt <= now + ms).length);
+      storeMetrics.expiringTokens.set(
+        { within },
+        expiring.filter(({ expiresAt }) => expiresAt <= now + ms).length,
+      );
     if (warnBefore === null) return;
     const due = expiring.filter(({ expiresAt }) => expiresAt <= now + warnBefore);
     const fresh = due.filter(({ id, expiresAt }) => this.#reported.get(id) !== expiresAt).map(({ id }) => id);

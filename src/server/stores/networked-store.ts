@@ -3,12 +3,9 @@ import { connectionFields } from '../../util/system-error.js';
 import type { Log } from '../../observe/log.js';
 import {
   countCacheLookup,
-  clockSkew,
   invalidationLag,
-  linkFailures,
   noteLinkAlive,
-  staleTokensServed,
-  storeLinksUp,
+  storeMetrics,
 } from '../../observe/metrics/store.js';
 import type { KnownRevocations } from '../../store/cache/bridge.js';
 import { cachedStore } from '../../store/cache/cached-store.js';
@@ -95,7 +92,7 @@ export function cacheFor(
       hit: () => countCacheLookup('hit'),
       miss: () => countCacheLookup('miss'),
       servedStale: () => {
-        staleTokensServed.inc();
+        storeMetrics.staleTokensServed.inc();
         if (!said) log.warn('store unavailable; serving recently used tokens from the cache');
         said = true;
       },
@@ -112,7 +109,7 @@ export function cacheFor(
   const events: LinkEvents = {
     up: (until) => {
       said = false;
-      storeLinksUp.set(1);
+      storeMetrics.storeLinksUp.set(1);
       noteLinkAlive();
       cache.enable(until);
       endings.resumed();
@@ -128,18 +125,18 @@ export function cacheFor(
       cache.cover(until);
     },
     lost: (reason) => {
-      storeLinksUp.set(0);
+      storeMetrics.storeLinksUp.set(0);
       cache.disable();
       log.warn({ reason }, 'cache invalidation link lost; cache disabled');
     },
-    failed: () => linkFailures.inc(),
+    failed: () => storeMetrics.linkFailures.inc(),
     notUp: (cause) =>
       log.warn(
         { ...connectionFields(cause), reason: cause.message },
         'cache invalidation link not established; cache disabled',
       ),
     skew: (ms) => {
-      clockSkew.set(Math.abs(ms) / 1000);
+      storeMetrics.clockSkew.set(Math.abs(ms) / 1000);
       const apart = Math.abs(ms) > MAX_SKEW_MS;
       if (apart && !skewed) kind.warnOfSkew(Math.round(ms / 1000));
       skewed = apart;

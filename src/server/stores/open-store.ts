@@ -62,7 +62,10 @@ export async function openStore(loaded: LoadedConfig, server?: ServerProcess): P
     passwords,
     sealer,
     // A separate queue, so that logins by strangers cannot delay the check of a reload.
-    directory: new DirectoryApplier(store, new Passwords(hasherUntil(server?.ending), 1), sealer),
+    directory: new DirectoryApplier(store, {
+      passwords: new Passwords(hasherUntil(server?.ending), 1),
+      sealer,
+    }),
     audit,
     close: async () => {
       audit.close();

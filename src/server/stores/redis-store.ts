@@ -1,7 +1,7 @@
 import { createLogThrottle } from '../../util/time.js';
 import type { Config } from '../../config/schema/config.js';
 import type { Log } from '../../observe/log.js';
-import { countHistoryChange, unsavedRevocations } from '../../observe/metrics/store.js';
+import { countHistoryChange, storeMetrics } from '../../observe/metrics/store.js';
 import { Creations } from '../../store/creations.js';
 import { CHANGED_KEYS, endedByName } from '../../store/endings.js';
 import { openRedisStore, redisStore } from '../../store/redis.js';
@@ -99,7 +99,7 @@ function openRevocationFiles(folder: string | null, log: Log): RevocationFiles |
   if (folder === null) return null;
   const throttle = createLogThrottle();
   return new RevocationFiles(folder, (error) => {
-    unsavedRevocations.inc();
+    storeMetrics.unsavedRevocations.inc();
     const suppressed = throttle();
     if (suppressed === undefined) return;
     log.error({ err: error, folder, suppressed }, 'revocations not saved to disk; a restart loses them');
