@@ -190,8 +190,11 @@ export function claimWarnings(
     warn(`identity.claims.${header}`, nestedWarning(claim));
   issuers.forEach(({ subjects }, i) => {
     subjects.forEach(({ claims }, j) => {
-      for (const name of Object.keys(claims))
-        warn(`jwt_issuers.${i}.subjects.${j}.claims.${name}`, nestedWarning(name));
+      for (const [name, pattern] of Object.entries(claims)) {
+        const at = `jwt_issuers.${i}.subjects.${j}.claims.${name}`;
+        warn(at, nestedWarning(name));
+        if (/^\/?(?:scope|scp)$/.test(name)) warn(at, partWarning(pattern));
+      }
     });
   });
   return warnings;
@@ -202,4 +205,11 @@ function nestedWarning(claim: string): string | undefined {
   if (claim.startsWith('/') || !claim.includes('.') || URL.canParse(claim)) return undefined;
   const pointer = `/${claim.replaceAll('.', '/')}`;
   return `${claim} is the name of one claim, dots included; a nested claim is written ${pointer}`;
+}
+
+/** A pattern that cuts the name of a scope in two matches other scopes, too. */
+function partWarning(pattern: string): string | undefined {
+  if (!/^\*\w|\w\*$/.test(pattern)) return undefined;
+  const scope = pattern.replace('*', '');
+  return `${pattern} also matches other scopes, such as ${pattern.replace('*', 're')}; each scope is compared by itself, so write ${scope}`;
 }

@@ -1,3 +1,4 @@
+import { isIP } from 'node:net';
 import type { Lines } from '../policy/rules.js';
 import { type Add, type ConfigWarning, suggestion } from './fault.js';
 import { addressesOf } from './derived.js';
@@ -67,15 +68,34 @@ function checkUpstream(config: Config, name: string, add: Add): void {
   for (const [key, message] of tlsFileFaults(tls)) fault(['tls', key], message);
 }
 
-/** Warns of upstreams with the address of the public port. */
+/** Warns of upstreams with the address of the public port, and of sites that serve a name of their own. */
 export function upstreamWarnings(config: Config, lines: Lines): ConfigWarning[] {
-  const message = 'this upstream has the address of Latchkey itself (listen); write the address of your API';
   return Object.entries(config.upstreams).flatMap(([name, upstream]) => {
+    const line = lines[`upstreams.${name}`] ?? lines['upstream'] ?? null;
     const urls = addressesOf(upstream).flatMap((address) => upstreamUrl(address).url ?? []);
-    if (!urls.some((url) => isOwnAddress(url, config.listen))) return [];
-    return [{ line: lines[`upstreams.${name}`] ?? lines['upstream'] ?? null, message }];
+    const site = lines[`upstreams.${name}.host`] === undefined ? urls.find(isPublicSite) : undefined;
+    const messages = urls.some((url) => isOwnAddress(url, config.listen))
+      ? ['this upstream has the address of Latchkey itself (listen); write the address of your API']
+      : [];
+    if (site !== undefined) {
+      const shown =
+        lines['upstream'] === undefined ? '' : ` in upstreams: { ${name}: { url: ..., host: upstream } }`;
+      messages.push(
+        `this upstream gets the Host of clients, but ${site.host} probably expects its own; write host: upstream${shown} (or host: preserve if it serves the name that clients use)`,
+      );
+    }
+    return messages.map((message) => ({ line, message }));
   });
 }
+
+/** Whether a URL is that of a site with a certificate of its own, not of a machine nearby. */
+function isPublicSite({ protocol, hostname }: URL): boolean {
+  return (
+    protocol === 'https:' && hostname.includes('.') && isIP(hostname) === 0 && !PRIVATE_NAME.test(hostname)
+  );
+}
+
+const PRIVATE_NAME = /\.(?:local|localhost|internal|svc|lan|home\.arpa|consul)\.?$/;
 
 /** Whether requests to an upstream would reach the public port of this process again. */
 function isOwnAddress(url: URL, { host, port }: Config['listen']): boolean {

@@ -580,6 +580,9 @@ t.test('warns of claim names that will not match what was meant', async (t) => {
     [roles('realm_access.roles'), [6]],
     [roles('groups', 'user.email'), [5]],
     [roles('/realm_access/roles'), []],
+    [subject('scope: "*orders:read"'), [6]],
+    [subject('scp: orders:read*, sub: a*'), [6]],
+    [subject('scope: orders:*, azp: "*a"'), []],
     [subject('kubernetes.io.namespace: shop'), [6]],
     [`${UP}identity: { claims: { X-Auth-Roles: realm_access.roles } }\n`, [2]],
     [roles('https://app.example/roles'), []],
@@ -590,6 +593,23 @@ t.test('warns of claim names that will not match what was meant', async (t) => {
     const { config, lines } = loadConfig(file);
     const warnings = claimWarnings(config, lines);
     t.same(warnings.map(({ line }) => line), expected, text);
+  }
+}); // prettier-ignore
+
+t.test('warns of a public site that gets the Host of clients, unless host says so', async (t) => {
+  const cases: readonly [upstreams: string, expected: RegExp | undefined][] = [
+    ['upstream: https://api.service.example', /api\.service\.example probably expects its own; write host: upstream in upstreams: \{ api: \{ url: \.\.\., host: upstream \} \}/],
+    ['upstreams: { a: { urls: ["https://b.example:8443", "https://c.example"] } }', /b\.example:8443 probably expects its own; write host: upstream \(or host: preserve/],
+    ...['upstream', 'preserve', 'c.example'].map((host): [string, undefined] => [`upstreams: { a: { url: https://b.example, host: ${host} } }`, undefined]),
+    ...['http://b.example', 'https://10.0.0.1', 'https://[2001:db8::1]', 'https://localhost', 'https://api', 'https://api.internal', 'https://api.ns.svc', 'https://api.ns.svc.cluster.local', 'unix:///run/a.sock'].map((url): [string, undefined] => [`upstream: ${url}`, undefined]),
+  ];
+  for (const [text, expected] of cases) {
+    const file = join(temporaryFolder(t), 'latchkey.yaml');
+    writeFileSync(file, text);
+    const { config, lines } = loadConfig(file);
+    const warnings = upstreamWarnings(config, lines);
+    if (expected === undefined) t.same(warnings, [], text);
+    else t.match(warnings, [{ line: 1, message: expected }], text);
   }
 }); // prettier-ignore
 
