@@ -61,7 +61,12 @@ const program = new Command('latchkey')
   .addCommand(webhookCommand())
   .commandsGroup('Tests of your API:')
   .addCommand(mintCommand())
+  .addCommand(new Command('version').action(noVersionCommand), { hidden: true })
   .addHelpText('after', '\nRun "latchkey COMMAND --help" for details. Exit codes: 0 done, 1 refused or failed, 2 wrong usage, 141 output not read to its end.'); // prettier-ignore
+
+function noVersionCommand(): never {
+  throw new WrongUsage("there is no command 'version'; use latchkey --version");
+}
 
 /** Applies the shared settings: Commander passes none of them on to added commands. */
 function configureCommand(command: Command): void {

@@ -53,7 +53,7 @@ t.test('round trips to Redis', async (t) => {
   t.teardown(close);
   await store.maintenance.initialize();
   const served = await startInProcess(t, {}, {
-    opened: ({ passwords, sealer }) => ({ store, directory: new DirectoryApplier(store, passwords, sealer) }),
+    opened: ({ passwords, sealer }) => ({ store, directory: new DirectoryApplier(store, { passwords, sealer }) }),
   });
   const roundTrips = roundTripsOf();
   const use = async (key: string) => (await served.request('/service/SVC1', { headers: { 'Service-Key': key } })).status;
