@@ -55,7 +55,7 @@ async function difference(
   { fixture, simulator, outcomes }: Asked,
   { method, path, asker, headers = {} }: Row,
 ): Promise<string | undefined> {
-  const fields = Object.entries(headers).flat();
+  const fields = Object.entries({ Host: new URL(fixture.url).host, ...headers }).flat();
   const explained = await simulator.simulate({ method, target: path, fields, as: asker.as }, Date.now());
   const { outcome } = explained.verdict;
   outcomes.set(outcome, (outcomes.get(outcome) ?? 0) + 1);
