@@ -133,17 +133,23 @@ export async function removeUser(opened: OpenedStore, user: User): Promise<void>
   await writeUser(opened, user, ({ id }) => ({ removeUsers: [id] }));
 }
 
+const MAX_ATTEMPTS = 5;
+
 /** The change is based on the current record: a login may have replaced the one that was read. */
 async function writeUser(
   { store: { directory } }: OpenedStore,
   { id }: User,
   changesOf: (current: User, now: EpochMs) => Changes,
 ): Promise<void> {
-  const current = await userWithId(directory, id);
-  const now = Date.now();
-  const basedOn = new Map([[id, current.updatedAt]]);
-  const refused = await directory.change({ ...changesOf(current, now), basedOn }, now);
-  if (refused !== undefined) throw new CommandFailed(describeRefusedChange(refused));
+  for (let attempts = 1; ; attempts++) {
+    const current = await userWithId(directory, id);
+    const now = Date.now();
+    const basedOn = new Map([[id, current.updatedAt]]);
+    const refused = await directory.change({ ...changesOf(current, now), basedOn }, now);
+    if (refused === undefined) return;
+    if (refused.reason !== 'changed_meanwhile' || attempts === MAX_ATTEMPTS)
+      throw new CommandFailed(describeRefusedChange(refused));
+  }
 }
 
 /** The next start would undo the change of a user whom the directory file declares. */
