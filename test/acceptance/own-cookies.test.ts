@@ -4,21 +4,13 @@ import { selfSigned } from '../helpers/certificates.js';
 import { DECIDES, entrancesOf } from '../helpers/entrances.js';
 import { startFixture } from '../helpers/fixture.js';
 import { openHttp2 } from '../helpers/http2.js';
+import { SILENT_PROVIDER } from '../helpers/identity-provider.js';
 import { temporaryFolder } from '../helpers/latchkey.js';
 import { until } from '../helpers/until.js';
 
 /* Latchkey's own cookies reach no upstream at any entrance; all other cookies do. */
 
 const LOGIN = ['latchkey-login-a1', '__Host-latchkey-login-b-2', '__Secure-latchkey-login-c_3'];
-const provider = {
-  name: 'sso',
-  title: 'Log in',
-  issuer: 'http://127.0.0.1:1',
-  client_id: 'latchkey',
-  client_secret: null,
-  customer_id: 'C1',
-  roles: { claim: 'groups', default: 'user' },
-};
 
 for (const forward_credentials of [false, true])
   t.test(`with forward_credentials ${forward_credentials}`, async (t) => {
@@ -28,7 +20,7 @@ for (const forward_credentials of [false, true])
     decision: { host: '127.0.0.1', port: 0, grpc: { port: 0 } },
     identity: { forward_credentials },
     routes: [{ path: '/open', auth: 'none' }],
-    login: { oidc: [provider], public_url: 'https://api.example' },
+    login: { oidc: [SILENT_PROVIDER], public_url: 'https://api.example' },
   });
   const session = await login('superuser');
   const secret = await token('superuser');

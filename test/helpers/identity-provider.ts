@@ -5,6 +5,17 @@ import { serveHttp } from './http.js';
 import { newPair, type Pair } from './key-server.js';
 import { rememberSecret } from './secrets.js';
 
+/** Settings of a provider at an address where nobody answers. */
+export const SILENT_PROVIDER = {
+  name: 'sso',
+  title: 'Log in',
+  issuer: 'http://127.0.0.1:1',
+  client_id: 'latchkey',
+  client_secret: null,
+  customer_id: 'C1',
+  roles: { claim: 'groups', default: 'user' },
+};
+
 /** The authorization request that a code was issued for. */
 interface Grant {
   readonly nonce: string | null;

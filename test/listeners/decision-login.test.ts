@@ -1,20 +1,12 @@
 import t from 'tap';
 import { checkBytes } from '../helpers/grpc.js';
+import { SILENT_PROVIDER } from '../helpers/identity-provider.js';
 import { startInProcess } from '../helpers/in-process.js';
 
-const provider = {
-  name: 'sso',
-  title: 'Log in',
-  issuer: 'http://127.0.0.1:1',
-  client_id: 'latchkey',
-  client_secret: null,
-  customer_id: 'C1',
-  roles: { claim: 'groups', default: 'user' },
-};
 const server = await startInProcess(t, {
   listen: { host: '127.0.0.1', port: 0, trusted_proxies: ['127.0.0.1'] },
   on_unauthenticated: 'login',
-  login: { oidc: [provider], public_url: 'https://api.example' },
+  login: { oidc: [SILENT_PROVIDER], public_url: 'https://api.example' },
   routes: [
     { host: 'open.example', path: '/*', auth: 'none' },
     { path: '/sso/*', action: 'app', on_unauthenticated: { login: 'sso' } },

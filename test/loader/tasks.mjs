@@ -83,7 +83,6 @@ const TOGETHER = Object.entries({
   stores: [
     'cached',
     'damaged',
-    'damaged-webhooks',
     'endings',
     'lmdb',
     'login-commands',

@@ -7,7 +7,7 @@ import { storeContract } from './contract.js';
 const server = await startPostgres(t);
 
 /** Opens the same schema for each case, emptied: creating one takes as long as a case. */
-function inTurn(settings: PostgresSettings) {
+function inOneSchema(settings: PostgresSettings) {
   const { schema } = settings;
   return () => {
     let emptied: Promise<unknown> | undefined;
@@ -23,10 +23,10 @@ function inTurn(settings: PostgresSettings) {
 }
 
 t.test('the store contract', async (t) => {
-  await storeContract(t, inTurn(postgresSettings({ url: server.url })));
+  await storeContract(t, inOneSchema(postgresSettings({ url: server.url })));
 });
 
 t.test('the store contract through a connection pooler in transaction mode', async (t) => {
   const url = await startPooler(t, server);
-  await storeContract(t, inTurn(postgresSettings({ url })), ['tokens']);
+  await storeContract(t, inOneSchema(postgresSettings({ url })), ['tokens']);
 });
