@@ -7,7 +7,6 @@ import { type EpochMs, wholeSecond } from '../util/time.js';
 import { newTokenId, outermost, restrictedTo, type Token, type TokenRestrictions } from '../domain/token.js';
 import { ID, type User } from '../domain/user.js';
 import { hasActiveTokens } from './pending-deletions.js';
-import { OutcomeUnknown } from '../store/faults.js';
 import { removalTime } from '../store/removal-time.js';
 import type { Store } from '../store/store.js';
 import type { TokenLimits, TokenWithUse } from '../store/token-store.js';
@@ -162,17 +161,14 @@ export class Tokens {
     const missing = ids.filter((id) => !ID.test(id));
     if (missing.length > 0) return { missing, further: 0 };
     const given = new Set(ids);
-    let events: Map<string, AuditEvent> | undefined;
+    let events = this.#revocationEvents(given, new Map());
     try {
       const result = await this.#store.tokens.revoke(ids, (families) => {
         events = this.#revocationEvents(given, families);
       });
       return { missing: result.missing, further: result.revoked.filter((id) => !given.has(id)).length };
-    } catch (error) {
-      if (error instanceof OutcomeUnknown) events ??= this.#revocationEvents(given, new Map());
-      throw error;
     } finally {
-      auditEvents.push(...(events?.values() ?? []));
+      auditEvents.push(...events.values());
     }
   }
 
