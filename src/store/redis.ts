@@ -9,6 +9,7 @@ import type { Store } from './store.js';
 
 export interface RedisStore extends Store {
   readonly client: RedisClient;
+  readonly kv: RedisKv;
   readonly events: Events;
 }
 
@@ -27,6 +28,7 @@ export function redisStore(client: RedisClient, onOperation?: OnOperation): Redi
   return {
     ...store,
     client,
+    kv,
     events,
     maintenance: {
       ...store.maintenance,

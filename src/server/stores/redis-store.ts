@@ -9,7 +9,6 @@ import { RedisClient } from '../../store/redis/client.js';
 import { openQuestions } from '../../store/core/fleet.js';
 import { keyOf, QUESTION } from '../../store/core/kinds.js';
 import { type HistoryChange, learnRevocations, reapplyRevocations, restoreHistory } from '../../store/redis/history.js'; // prettier-ignore
-import { RedisKv } from '../../store/redis/kv.js';
 import { InvalidationLink } from '../../store/redis/invalidation.js';
 import { RevocationFiles } from '../../store/revocation-file.js';
 import { Revocations } from '../../store/revocations.js';
@@ -63,7 +62,7 @@ export async function openRedis(
     catchUp: async () => {
       reapply();
       learned = await learnRevocations(client, missed, learned);
-      return openQuestions(RedisKv.of(client));
+      return openQuestions(redis.kv);
     },
     changed: (names) => {
       if (names.some((name) => BEGINNING_KEYS.includes(name))) reapply();

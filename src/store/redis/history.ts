@@ -59,10 +59,10 @@ export async function restoreHistory(
 }
 
 /** Reapplies revocations to the store in use, which may have been emptied and begun again. */
-export async function reapplyRevocations({ client, events, maintenance }: RedisStore, revocations: Revocations): Promise<number> {
+export async function reapplyRevocations({ kv, events, maintenance }: RedisStore, revocations: Revocations): Promise<number> {
   const names = revocations.names();
   if (names.length === 0 || (await maintenance.isRestoring())) return 0;
-  return reapply(new Transactor(RedisKv.of(client)), events, names, REVOCATIONS);
+  return reapply(new Transactor(kv), events, names, REVOCATIONS);
 } // prettier-ignore
 
 /**

@@ -13,9 +13,9 @@ import {
   textOf,
   type Touch,
 } from '../core/kv.js';
-import { KnownRecords } from '../core/known-records.js';
 import { partsOf } from '../parts.js';
 import type { RedisClient } from './client.js';
+import { RecentRecords } from './recent-records.js';
 import { BATCH, type ScriptName } from './scripts.js';
 import type { MasterSession } from './session.js';
 
@@ -29,7 +29,7 @@ export class RedisKv implements Kv {
   readonly #reportsLost: boolean;
   readonly #told: (names: readonly string[]) => void;
   readonly #close: () => Promise<void>;
-  readonly #known: KnownRecords;
+  readonly #known: RecentRecords;
 
   private constructor(
     run: Run,
@@ -40,7 +40,7 @@ export class RedisKv implements Kv {
     urgent?: Run,
   ) {
     this.urgent = urgent === undefined ? this : new RedisKv(urgent, reportsLost, told, close, sessionOf);
-    this.#known = new KnownRecords(sessionOf);
+    this.#known = new RecentRecords(sessionOf);
     this.#run = run;
     this.#reportsLost = reportsLost;
     this.#told = told;
