@@ -37,7 +37,11 @@ export function unlessDamaged<T>(read: () => T): T | undefined {
   try {
     return read();
   } catch (error) {
-    if (error instanceof RecordUnreadable) return undefined;
-    throw error;
+    return passOverDamaged(error);
   }
+}
+
+/** Throws any other error again. */
+export function passOverDamaged(error: unknown): undefined {
+  if (!(error instanceof RecordUnreadable)) throw error;
 }

@@ -43,11 +43,9 @@ export interface DeadWebhook {
   readonly error: string;
 }
 
-export interface EndpointStatus {
-  readonly endpoint: string;
+/** What is counted of an endpoint. */
+export interface EndpointCounts {
   readonly queued: number;
-  readonly oldestAt: EpochMs | null;
-  readonly dead: number;
   /** Number of events, and of dead letters, dropped because their queue was full. */
   readonly dropped: number;
   readonly deadDropped: number;
@@ -55,6 +53,22 @@ export interface EndpointStatus {
   readonly lastSuccessAt: EpochMs | null;
   readonly lastFailureAt: EpochMs | null;
   readonly lastError: string | null;
+}
+
+export const NO_COUNTS: EndpointCounts = {
+  queued: 0,
+  dropped: 0,
+  deadDropped: 0,
+  disabledAt: null,
+  lastSuccessAt: null,
+  lastFailureAt: null,
+  lastError: null,
+};
+
+export interface EndpointStatus extends EndpointCounts {
+  readonly endpoint: string;
+  readonly oldestAt: EpochMs | null;
+  readonly dead: number;
 }
 
 /** Token events are queued by the change that causes them, per endpoint and subject. */

@@ -1,5 +1,10 @@
 import { formatTime, type EpochMs } from '../util/time.js';
-import type { DeadWebhook, EndpointStatus, WebhookStore } from '../store/webhook-store.js';
+import {
+  type DeadWebhook,
+  type EndpointStatus,
+  NO_COUNTS,
+  type WebhookStore,
+} from '../store/webhook-store.js';
 
 /** Returns the state of webhooks for operators, without URL paths, queries or secrets. */
 export async function webhookReport(store: WebhookStore, configured: readonly string[]) {
@@ -32,17 +37,7 @@ export async function resendWebhooks(
   return resent;
 }
 
-const UNUSED: Omit<EndpointStatus, 'endpoint'> = {
-  queued: 0,
-  oldestAt: null,
-  dead: 0,
-  dropped: 0,
-  deadDropped: 0,
-  disabledAt: null,
-  lastSuccessAt: null,
-  lastFailureAt: null,
-  lastError: null,
-};
+const UNUSED: Omit<EndpointStatus, 'endpoint'> = { ...NO_COUNTS, oldestAt: null, dead: 0 };
 
 function endpointObject(status: EndpointStatus, configured: boolean) {
   return {

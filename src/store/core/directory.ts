@@ -13,7 +13,6 @@ import { CUSTOMERS, PENDING_DELETIONS, servicesOf, tokensOf, usersOf } from './i
 import {
   CUSTOMER,
   GUARD,
-  type Kind,
   keyOf,
   LOGIN,
   META,
@@ -37,33 +36,23 @@ import {
   replaceToken,
   revokeToken,
 } from './token-records.js';
-import { pagesOf, recordsOf, type Transaction, type Transactor } from './transaction.js';
+import { namesOf, type Transaction, type Transactor, valueAt, valuesOf } from './transaction.js';
 
 /** Id of the setting with the highest cost of any password hash ever written. */
 const PASSWORD_COST = 'password_cost';
 
 export function directoryStore(transactor: Transactor, events: Events): DirectoryStore {
   const { kv } = transactor;
-  const get = <T>(kind: Kind<T>, id: string) =>
-    mapMaybe(kv.read([keyOf(kind, id)]), ([stored]) => valueOf(kind, id, stored));
   return {
-    getCustomer: (id) => get(CUSTOMER, id),
-    getService: (id) => get(SERVICE, id),
-    getUser: (id) => get(USER, id),
+    getCustomer: (id) => valueAt(kv, CUSTOMER, id),
+    getService: (id) => valueAt(kv, SERVICE, id),
+    getUser: (id) => valueAt(kv, USER, id),
     getUserByLogin: (login) => findUser(kv, loginKey(login)),
-    listCustomers: async () => recordsOf(kv, CUSTOMERS, CUSTOMER),
-    listServices: async (customerId) => recordsOf(kv, servicesOf(customerId), SERVICE),
-    listUsers: async (customerId) => recordsOf(kv, usersOf(customerId), USER),
-    listPendingDeletions: async () => {
-      const ids: string[] = [];
-      for await (const page of pagesOf(kv, PENDING_DELETIONS)) ids.push(...page.map(({ name }) => name));
-      return ids;
-    },
-    getPasswordCost: () =>
-      mapMaybe(
-        kv.read([keyOf(META, PASSWORD_COST)]),
-        ([stored]) => valueOf(META, PASSWORD_COST, stored)?.number ?? 0,
-      ),
+    listCustomers: async () => valuesOf(kv, CUSTOMERS, CUSTOMER),
+    listServices: async (customerId) => valuesOf(kv, servicesOf(customerId), SERVICE),
+    listUsers: async (customerId) => valuesOf(kv, usersOf(customerId), USER),
+    listPendingDeletions: async () => namesOf(kv, PENDING_DELETIONS),
+    getPasswordCost: () => mapMaybe(valueAt(kv, META, PASSWORD_COST), (cost) => cost?.number ?? 0),
     change: async (changes, now) => {
       const isReserved = await addsNothing(kv, changes);
       return transactor.transact(async (tx) => applyChanges(tx, events, changes, now), { isReserved });

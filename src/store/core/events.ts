@@ -3,7 +3,7 @@ import { newId } from '../../domain/secret.js';
 import type { Token } from '../../domain/token.js';
 import type { LockedLogin, StoredWebhookEvent, WebhookEventType } from '../../domain/webhook.js';
 import type { EpochMs } from '../../util/time.js';
-import { RecordUnreadable } from '../faults.js';
+import { passOverDamaged } from '../faults.js';
 import { EXPIRY_LOOK_BACK_MS, MAX_QUEUED, type WebhookSubscription } from '../webhook-store.js';
 import { CURSOR, type ExpiredCursor, USE, USER, WAITING } from './kinds.js';
 import type { Transaction } from './transaction.js';
@@ -40,9 +40,9 @@ export class Events {
 
   async ofToken(tx: Transaction, type: WebhookEventType, token: Token, at: EpochMs): Promise<void> {
     if (!this.#hasSubscriber(type)) return;
-    // The event of a new token does not contain it.
-    const use = type === 'token.created' ? undefined : await tx.peek(USE, token.id).catch(unreadable);
-    const owner = await tx.peek(USER, token.userId).catch(unreadable);
+    // The event of a new token does not contain it. An event must not prevent the change.
+    const use = type === 'token.created' ? undefined : await tx.peek(USE, token.id).catch(passOverDamaged);
+    const owner = await tx.peek(USER, token.userId).catch(passOverDamaged);
     await this.queue(tx, type, at, {
       subject: `token:${token.id}`,
       customerId: owner?.customerId ?? null,
@@ -89,9 +89,4 @@ export async function readCursor(tx: Transaction, now: EpochMs): Promise<Expired
 function isReported({ id, expiresAt }: Token, cursor: ExpiredCursor): boolean {
   if (expiresAt === null || expiresAt > cursor.until + 1) return false;
   return expiresAt <= cursor.until || id <= cursor.id;
-}
-
-/** Passes over a record that cannot be read: an event must not prevent the change. */
-function unreadable(error: unknown): undefined {
-  if (!(error instanceof RecordUnreadable)) throw error;
 }

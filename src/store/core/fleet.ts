@@ -1,10 +1,9 @@
 /** The processes that serve requests from a store, and their answers to questions. */
-import { expiring, EXPIRY } from './indexes.js';
+import { EXPIRY } from './indexes.js';
 import type { EpochMs } from '../../util/time.js';
 import { type FleetStore, LIVE_MS, type LiveMember } from '../fleet-store.js';
 import type { Kv } from './kv.js';
 import { keyOf, PROCESS, QUESTION, valueOf } from './kinds.js';
-
 import { pagesOf, type Transaction, type Transactor } from './transaction.js';
 
 /** Live processes, and those that left recently, by the time of their last heartbeat. */
@@ -59,7 +58,7 @@ export function fleetStore(transactor: Transactor): FleetStore {
         // All processes are told of changes of this record.
         tx.put(QUESTION, question, {});
         tx.link(QUESTIONS, question, now);
-        tx.link(EXPIRY, expiring(QUESTION, question), now + KEPT_MS);
+        tx.link(EXPIRY, keyOf(QUESTION, question), now + KEPT_MS);
       }),
     answer: async (question, member) =>
       transactor.transact(

@@ -1,9 +1,7 @@
 /** Names of indexes. Scores are 0 unless the comment says otherwise. */
-import { type Kind, keyOf } from './kinds.js';
 
 /** Everything that expires, by `KIND:ID`, with the time. */
 export const EXPIRY = 'expiry';
-export const expiring = (kind: Kind<unknown>, id: string) => keyOf(kind, id);
 export const NEVER = Number.MAX_SAFE_INTEGER;
 
 /** Ids of all tokens, and of those of a user, with their expiry. */

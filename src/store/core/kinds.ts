@@ -5,7 +5,7 @@ import { RecordNewer, RecordUnreadable, unlessDamaged } from '../faults.js';
 import type { Member as Process } from '../fleet-store.js';
 import type { Key, Stored } from './kv.js';
 import * as records from '../records.js';
-import type { DeadWebhook } from '../webhook-store.js';
+import type { DeadWebhook, EndpointCounts } from '../webhook-store.js';
 import type { Session } from '../../domain/session.js';
 import type { SessionUse, Token, TokenUse } from '../../domain/token.js';
 import type { Customer, Service, User } from '../../domain/user.js';
@@ -32,14 +32,7 @@ export interface KeptLogout extends Omit<RecordedLogout, 'name'> {
   readonly until: EpochMs;
 }
 
-export interface EndpointState {
-  readonly queued: number;
-  readonly dropped: number;
-  readonly deadDropped: number;
-  readonly disabledAt: EpochMs | null;
-  readonly lastSuccessAt: EpochMs | null;
-  readonly lastFailureAt: EpochMs | null;
-  readonly lastError: string | null;
+export interface EndpointState extends EndpointCounts {
   /** When a sender last named it. */
   readonly keptAt: EpochMs;
   readonly last: number;

@@ -9,7 +9,6 @@ import {
   ATTEMPTS,
   KNOWN,
   type Kind,
-  keyOf,
   LOGOUT,
   META,
   QUESTION,
@@ -17,14 +16,13 @@ import {
   SESSION,
   SUDO,
   TOKEN_ID,
-  valueOf,
   WRITES,
 } from './kinds.js';
 import { removeQuestion } from './fleet.js';
 import { removeDamaged } from './removal.js';
 import { expireSession, removeSudo } from './sessions.js';
 import { readToken, removeToken } from './token-records.js';
-import { pagesOf, type Transaction, type Transactor } from './transaction.js';
+import { pagesOf, type Transaction, type Transactor, valueAt } from './transaction.js';
 
 const BATCH = 100;
 /** Kinds of which only the record itself has to be removed when it expires. */
@@ -32,21 +30,19 @@ const SIMPLE: readonly Kind<unknown>[] = [ATTEMPTS, KNOWN, LOGOUT, RATE, WRITES]
 
 export function maintenance(transactor: Transactor, events: Events): Maintenance {
   const { kv } = transactor;
-  const setting = (id: string) =>
-    mapMaybe(kv.read([keyOf(META, id)]), ([stored]) => valueOf(META, id, stored)?.number);
   const set = async (id: string, number: number | undefined, isReserved = false): Promise<void> =>
     transactor.transact(
       async (tx) => (number === undefined ? tx.remove(META, id) : tx.put(META, id, { number })),
       { isReserved },
     );
-  const isRestoring = () => mapMaybe(setting('restoring'), (at) => at !== undefined);
+  const isRestoring = () => mapMaybe(valueAt(kv, META, 'restoring'), (setting) => setting !== undefined);
   return {
     initialize: async (purpose) => {
       if (purpose !== 'restore' && (await isRestoring())) throw new StoreUnusable(UNFINISHED_RESTORE);
     },
     isRestoring,
     setRestoring: async (restoring) => set('restoring', restoring ? Date.now() : undefined),
-    probe: async () => void (await setting('probe')),
+    probe: async () => void (await valueAt(kv, META, 'probe')),
     probeWrite: async () => set('probe', Date.now()),
     clock: async () => kv.clock(),
     removeExpired: async (now, tokensBefore, limit) => {

@@ -3,7 +3,7 @@ import type { Token } from '../../domain/token.js';
 import { isAsVerified } from '../../domain/user.js';
 import type { EpochMs } from '../../util/time.js';
 import type { Creation } from '../creations.js';
-import { RecordUnreadable } from '../faults.js';
+import { passOverDamaged } from '../faults.js';
 import type { Events } from './events.js';
 import { type Kind, keyOf, REVOKED, SESSION, TOKEN, TOKEN_ID, USER } from './kinds.js';
 import type { Key } from './kv.js';
@@ -133,19 +133,12 @@ async function endAgain(
   );
   let back = 0;
   for (const [i, { name, kind, id, at }] of due.entries()) {
-    const cameBack = (await AGAIN[kind]?.(tx, events, id, at).catch(damaged(false))) ?? false;
+    // A damaged record gives access to nobody, and must not keep the store from being used.
+    const cameBack = (await AGAIN[kind]?.(tx, events, id, at).catch(passOverDamaged)) ?? false;
     if (cameBack || scores[i] === undefined) tx.tell(name);
     back += Number(cameBack);
   }
   return back;
-}
-
-/** A damaged record gives access to nobody, and must not keep the store from being used. */
-function damaged<T>(otherwise: T): (error: unknown) => T {
-  return (error) => {
-    if (error instanceof RecordUnreadable) return otherwise;
-    throw error;
-  };
 }
 
 type Recovery = 'there' | 'recovered' | 'lost';
@@ -167,7 +160,7 @@ export async function recover(
       const names = [`${kind}:${kind === 'token' ? record.id : record.digest}`];
       if (kind === 'token' && record.predecessorId !== undefined) names.push(`token:${record.predecessorId}`);
       if ((await tx.scores(index, names)).some((at) => at !== undefined)) return 'there';
-      const user = await tx.get(USER, owner.id).catch(damaged(undefined));
+      const user = await tx.get(USER, owner.id).catch(passOverDamaged);
       if (!mayWrite || user?.createdAt !== owner.createdAt) return 'lost';
       if (kind === 'token') {
         if (!(await isNewDigest(tx, record.digest)) || (await tx.has(TOKEN_ID, record.id))) return 'lost';

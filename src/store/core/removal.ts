@@ -3,14 +3,11 @@ import type { RemovableKind } from '../records.js';
 import {
   ALL_TOKENS,
   CUSTOMERS,
-  DECLARED,
   deadOf,
   dueFor,
   EXPIRY,
-  expiring,
   PENDING_DELETIONS,
   servicesOf,
-  sessionsOf,
   tokensOf,
   usersOf,
 } from './indexes.js';
@@ -23,13 +20,12 @@ import {
   QUEUE,
   SERVICE,
   SESSION,
-  SESSION_USE,
   TOKEN,
   TOKEN_ID,
   USER,
   valueOf,
 } from './kinds.js';
-import { endAllOf } from './sessions.js';
+import { endAllOf, removeSession } from './sessions.js';
 import { dropToken, forbid } from './token-records.js';
 import { pagesOf, type Transaction, type Transactor } from './transaction.js';
 
@@ -40,22 +36,19 @@ const KINDS: Readonly<Record<RemovableKind, readonly [Kind<unknown>, Remove]>> =
   service: [SERVICE, async (tx, id) => unlinkEverywhere(tx, servicesOf, id)],
   user: [USER, removeUser],
   token: [TOKEN, removeToken],
-  session: [SESSION, removeSession],
-  webhook: [
-    QUEUE,
-    async (tx, id) => {
-      const at = id.indexOf('/');
-      tx.unlink(dueFor(id.slice(0, at)), id.slice(at + 1));
-    },
+  session: [
+    SESSION,
+    async (tx, digest) =>
+      removeSession(tx, { digest, userId: ownerOf((await tx.stored(SESSION, digest))?.ref) ?? '' }),
   ],
-  dead_letter: [
-    DEAD,
-    async (tx, id) => {
-      const at = id.indexOf('/');
-      tx.unlink(deadOf(id.slice(0, at)), id.slice(at + 1));
-    },
-  ],
+  webhook: [QUEUE, async (tx, id) => unlinkAtEndpoint(tx, dueFor, id)],
+  dead_letter: [DEAD, async (tx, id) => unlinkAtEndpoint(tx, deadOf, id)],
 };
+
+function unlinkAtEndpoint(tx: Transaction, indexOf: (endpoint: string) => string, id: string): void {
+  const at = id.indexOf('/');
+  tx.unlink(indexOf(id.slice(0, at)), id.slice(at + 1));
+}
 
 export async function removeDamaged(
   transactor: Transactor,
@@ -93,7 +86,7 @@ async function* idsOf({ kv }: Transactor, kind: RemovableKind, name: string): As
   } else if (kind === 'session') {
     for await (const page of pagesOf(kv, EXPIRY))
       for (const each of page)
-        if (each.name.startsWith(expiring(SESSION, name))) yield each.name.slice(SESSION.name.length + 1);
+        if (each.name.startsWith(keyOf(SESSION, name))) yield each.name.slice(SESSION.name.length + 1);
   } else if (kind === 'dead_letter') {
     for (const each of await kv.range(deadOf(name), {})) yield `${name}/${each.name}`;
   } else yield name;
@@ -126,17 +119,8 @@ async function removeToken(tx: Transaction, digest: string): Promise<void> {
 
 async function forbidToken(tx: Transaction, id: string, digest: string, userId: string): Promise<void> {
   dropToken(tx, { id, digest, userId });
-  tx.unlink(DECLARED, id);
   tx.tell(`token:${id}`);
   forbid(tx, [`id:${id}`, digest]);
-}
-
-async function removeSession(tx: Transaction, digest: string): Promise<void> {
-  const owner = ownerOf((await tx.stored(SESSION, digest))?.ref);
-  tx.remove(SESSION_USE, digest);
-  tx.unlink(EXPIRY, expiring(SESSION, digest));
-  if (owner !== undefined) tx.unlink(sessionsOf(owner), digest);
-  tx.tell(`session:${digest}`);
 }
 
 function ownerOf(ref: string | undefined): string | undefined {

@@ -1,5 +1,5 @@
 /** Sessions, the logouts that end them, and sudo grants. */
-import { expiring, EXPIRY, sessionsOf, sudosOf } from './indexes.js';
+import { EXPIRY, sessionsOf, sudosOf } from './indexes.js';
 import { isEndedBy, type PendingLogin, type RecordedLogout } from '../../domain/provider-logout.js';
 import { type Session, sessionEndsAt } from '../../domain/session.js';
 import type { SessionUse } from '../../domain/token.js';
@@ -9,8 +9,7 @@ import type { EpochMs } from '../../util/time.js';
 import type { SessionCreation, SessionStore, SessionWithOwner } from '../session-store.js';
 import { GUARD, keyOf, LOGOUT, SESSION, SUDO, SESSION_USE, USER, valueOf } from './kinds.js';
 import type { Kv, Stored } from './kv.js';
-
-import { pagesOf, type Transaction, type Transactor } from './transaction.js';
+import { pagesOf, type Transaction, type Transactor, valueAt } from './transaction.js';
 
 /** No id contains a slash. */
 const sudoId = (userId: string, credentialId: string) => `${userId}/${credentialId}`;
@@ -28,9 +27,10 @@ export function sessionStore(transactor: Transactor): SessionStore {
       const found: Session[] = [];
       for await (const page of pagesOf(kv, sessionsOf(userId))) {
         const digests = page.map(({ name }) => name);
-        const sessions = await kv.read(digests.map((digest) => keyOf(SESSION, digest)));
-        const uses = await kv.read(digests.map((digest) => keyOf(SESSION_USE, digest)));
-        for (const [i, digest] of digests.entries()) found.push(...asUsed(digest, sessions[i], uses[i]));
+        const keys = [SESSION, SESSION_USE].flatMap((kind) => digests.map((digest) => keyOf(kind, digest)));
+        const stored = await kv.read(keys);
+        for (const [i, digest] of digests.entries())
+          found.push(...asUsed(digest, stored[i], stored[digests.length + i]));
       }
       return found;
     },
@@ -47,16 +47,11 @@ export function sessionStore(transactor: Transactor): SessionStore {
         const id = sudoId(owner.id, credentialId);
         tx.put(SUDO, id, { until });
         tx.link(sudosOf(owner.id), credentialId, until);
-        tx.link(EXPIRY, expiring(SUDO, id), until);
+        tx.link(EXPIRY, keyOf(SUDO, id), until);
         return 'granted';
       }),
-    hasSudo: (userId, credentialId, now) => {
-      const id = sudoId(userId, credentialId);
-      return mapMaybe(
-        kv.read([keyOf(SUDO, id)]),
-        ([stored]) => (valueOf(SUDO, id, stored)?.until ?? 0) > now,
-      );
-    },
+    hasSudo: (userId, credentialId, now) =>
+      mapMaybe(valueAt(kv, SUDO, sudoId(userId, credentialId)), (sudo) => (sudo?.until ?? 0) > now),
   };
 }
 
@@ -84,7 +79,6 @@ function withUse(session: Session, use: SessionUse | null | undefined): Session 
 }
 
 async function readUsed(tx: Transaction, digest: string): Promise<Session | undefined> {
-  await tx.load([keyOf(SESSION, digest)]);
   const session = await tx.get(SESSION, digest);
   return session && withUse(session, await tx.peek(SESSION_USE, digest));
 }
@@ -113,7 +107,7 @@ export function addSession(tx: Transaction, session: Session): void {
   tx.remove(SESSION_USE, session.digest);
   tx.put(SESSION, session.digest, session, keyOf(USER, session.userId));
   tx.link(sessionsOf(session.userId), session.digest);
-  tx.link(EXPIRY, expiring(SESSION, session.digest), sessionEndsAt(session));
+  tx.link(EXPIRY, keyOf(SESSION, session.digest), sessionEndsAt(session));
   tx.put(GUARD, sessionsOf(session.userId), {});
 }
 
@@ -135,11 +129,11 @@ async function readSessions(tx: Transaction, userId: string): Promise<Session[]>
   return found.filter((session) => session !== undefined);
 }
 
-export function removeSession(tx: Transaction, { digest, userId }: Session): void {
+export function removeSession(tx: Transaction, { digest, userId }: Pick<Session, 'digest' | 'userId'>): void {
   tx.remove(SESSION, digest);
   tx.remove(SESSION_USE, digest);
   tx.unlink(sessionsOf(userId), digest);
-  tx.unlink(EXPIRY, expiring(SESSION, digest));
+  tx.unlink(EXPIRY, keyOf(SESSION, digest));
   tx.tell(`session:${digest}`);
 }
 
@@ -164,7 +158,7 @@ export function removeSudo(tx: Transaction, id: string): void {
   const [userId = '', credentialId = ''] = id.split('/');
   tx.remove(SUDO, id);
   tx.unlink(sudosOf(userId), credentialId);
-  tx.unlink(EXPIRY, expiring(SUDO, id));
+  tx.unlink(EXPIRY, keyOf(SUDO, id));
 }
 
 async function isLoggedOut(tx: Transaction, { logouts, ...login }: PendingLogin): Promise<boolean> {
@@ -190,16 +184,16 @@ async function noteLogouts(
       until: Math.max(until, before?.until ?? 0),
     };
     tx.put(LOGOUT, name, noted);
-    tx.link(EXPIRY, expiring(LOGOUT, name), noted.until);
+    tx.link(EXPIRY, keyOf(LOGOUT, name), noted.until);
   }
 }
 
 /** Removes a session that ended, or moves its end to where its last use left it. */
 export async function expireSession(tx: Transaction, digest: string, now: EpochMs): Promise<boolean> {
   const session = await readUsed(tx, digest);
-  if (session === undefined) tx.unlink(EXPIRY, expiring(SESSION, digest));
+  if (session === undefined) tx.unlink(EXPIRY, keyOf(SESSION, digest));
   else if (sessionEndsAt(session) > now) {
-    tx.link(EXPIRY, expiring(SESSION, digest), sessionEndsAt(session));
+    tx.link(EXPIRY, keyOf(SESSION, digest), sessionEndsAt(session));
     return false;
   } else removeSession(tx, session);
   return true;

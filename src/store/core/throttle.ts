@@ -1,5 +1,5 @@
 /** Counts of login attempts, and the addresses from which accounts logged in. */
-import { expiring, EXPIRY } from './indexes.js';
+import { EXPIRY } from './indexes.js';
 import { digestOf } from '../../domain/secret.js';
 import type { EpochMs } from '../../util/time.js';
 import {
@@ -13,8 +13,7 @@ import {
   type Settlement,
 } from '../login-throttle-store.js';
 import { ATTEMPTS, KNOWN, type KnownAddress, keyOf, valueOf } from './kinds.js';
-
-import type { Transaction, Transactor } from './transaction.js';
+import { type Transaction, type Transactor, valueAt } from './transaction.js';
 
 /** Longer keys are stored by their digest: a login name may have any length. */
 const MAX_ID = 200;
@@ -39,8 +38,7 @@ export function loginThrottleStore(transactor: Transactor): LoginThrottleStore {
       transactor.transact(async (tx) => reserve(tx, limits, now), { guard: `attempts:${limits[0]?.key}` }),
     settle: async (settlement, now) => transactor.transact(async (tx) => settle(tx, settlement, now)),
     listKnownAddresses: async (account, now) => {
-      const [stored] = await kv.read([keyOf(KNOWN, idOf(account))]);
-      const known = valueOf(KNOWN, idOf(account), stored)?.addresses ?? [];
+      const known = (await valueAt(kv, KNOWN, idOf(account)))?.addresses ?? [];
       return known.filter(({ until }) => until > now).map(({ address }) => address);
     },
   };
@@ -84,11 +82,11 @@ function writeCount(tx: Transaction, key: string, count: AttemptCount | undefine
   const id = idOf(key);
   if (count === undefined) {
     tx.remove(ATTEMPTS, id);
-    tx.unlink(EXPIRY, expiring(ATTEMPTS, id));
+    tx.unlink(EXPIRY, keyOf(ATTEMPTS, id));
     return;
   }
   tx.put(ATTEMPTS, id, count);
-  tx.link(EXPIRY, expiring(ATTEMPTS, id), count.forgetAt);
+  tx.link(EXPIRY, keyOf(ATTEMPTS, id), count.forgetAt);
 }
 
 async function rememberAddress(
@@ -103,5 +101,5 @@ async function rememberAddress(
     .toSorted((a, b) => a.until - b.until)
     .slice(-MAX_KNOWN_ADDRESSES);
   tx.put(KNOWN, id, { addresses });
-  tx.link(EXPIRY, expiring(KNOWN, id), Math.max(...addresses.map((each) => each.until)));
+  tx.link(EXPIRY, keyOf(KNOWN, id), Math.max(...addresses.map((each) => each.until)));
 }

@@ -8,7 +8,6 @@ import {
   ALL_TOKENS,
   DECLARED,
   EXPIRY,
-  expiring,
   LEGACY_KEYS,
   NEVER,
   OVERLAPS,
@@ -84,8 +83,8 @@ function putToken(tx: Transaction, token: Token): void {
   tx.put(TOKEN_ID, id, { digest }, keyOf(TOKEN, digest));
   tx.link(ALL_TOKENS, id, expiresAt ?? NEVER);
   tx.link(tokensOf(userId), id, expiresAt ?? NEVER);
-  if (expiresAt === null) tx.unlink(EXPIRY, expiring(TOKEN_ID, id));
-  else tx.link(EXPIRY, expiring(TOKEN_ID, id), expiresAt);
+  if (expiresAt === null) tx.unlink(EXPIRY, keyOf(TOKEN_ID, id));
+  else tx.link(EXPIRY, keyOf(TOKEN_ID, id), expiresAt);
   if (token.kind === 'legacy_key') tx.link(LEGACY_KEYS, id);
   if (token.predecessorId !== undefined) tx.link(SUCCESSORS, id);
   if (token.declared) tx.link(DECLARED, id);
@@ -120,7 +119,7 @@ export function dropToken(
   for (const kind of [TOKEN_ID, USE, WARNED]) tx.remove(kind, id);
   for (const index of [ALL_TOKENS, tokensOf(userId), LEGACY_KEYS, SUCCESSORS, DECLARED, OVERLAPS])
     tx.unlink(index, id);
-  tx.unlink(EXPIRY, expiring(TOKEN_ID, id));
+  tx.unlink(EXPIRY, keyOf(TOKEN_ID, id));
 }
 
 export async function revokeToken(tx: Transaction, events: Events, token: Token): Promise<void> {

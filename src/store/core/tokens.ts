@@ -39,7 +39,7 @@ import {
   readToken,
   revokeToken,
 } from './token-records.js';
-import { pagesOf, type Transaction, type Transactor } from './transaction.js';
+import { namesOf, pagesOf, type Transaction, type Transactor } from './transaction.js';
 
 const AT_ONCE = 100;
 
@@ -69,7 +69,7 @@ export class Tokens {
       },
       customerHasAtLeast: async (customerId, count) => this.#hasAtLeast(customerId, count),
       countActive: (now) => this.#kv.count(ALL_TOKENS, now + 1),
-      listExpiring: async (from, until) => this.#expiring(from, until),
+      listExpiring: async (from, until) => this.#keyOf(from, until),
       claimWarnings: async (ids) => this.#transactor.transact(async (tx) => this.#claimWarnings(tx, ids)),
       create: async (token, owner, limits, now) =>
         this.#transactor.transact(
@@ -98,21 +98,16 @@ export class Tokens {
       hasLegacyKeys: () =>
         mapMaybe(this.#kv.urgent.range(LEGACY_KEYS, { limit: 1 }), (found) => found.length > 0),
       filterNewDigests: async (digests) => {
-        const tokens = await this.#kv.read(digests.map((digest) => keyOf(TOKEN, digest)));
-        const revoked = await this.#kv.read(digests.map((digest) => keyOf(REVOKED, digest)));
-        return digests.filter((_, i) => tokens[i] === undefined && revoked[i] === undefined);
+        const keys = [TOKEN, REVOKED].flatMap((kind) => digests.map((digest) => keyOf(kind, digest)));
+        const found = await this.#kv.read(keys);
+        return digests.filter((_, i) => found[i] === undefined && found[digests.length + i] === undefined);
       },
       listDeclared: () => this.#list(DECLARED),
       filterRevoked: async (names) => {
         const found = await this.#kv.read(names.map((name) => keyOf(REVOKED, name)));
         return names.filter((_, i) => found[i] !== undefined);
       },
-      listRevokedDigests: async () => {
-        const names: string[] = [];
-        for await (const page of pagesOf(this.#kv, REVOKED_NAMES))
-          names.push(...page.map(({ name }) => name));
-        return names;
-      },
+      listRevokedDigests: async () => namesOf(this.#kv, REVOKED_NAMES),
       addRevokedDigests: async (digests) =>
         this.#transactor.transact(async (tx) => noteRevoked(tx, digests), { isReserved: true }),
     };
@@ -155,9 +150,11 @@ export class Tokens {
     const digests = pointers.flatMap(
       (stored, i) => valueOf(TOKEN_ID, ids[i] as string, stored)?.digest ?? [],
     );
-    const tokens = await this.#kv.read(digests.map((digest) => keyOf(TOKEN, digest)));
-    const uses = await this.#kv.read(known.map((id) => keyOf(USE, id)));
-    return known.flatMap((id, i) => withUse(id, tokens[i], uses[i]) ?? []);
+    const found = await this.#kv.read([
+      ...digests.map((digest) => keyOf(TOKEN, digest)),
+      ...known.map((id) => keyOf(USE, id)),
+    ]);
+    return known.flatMap((id, i) => withUse(id, found[i], found[digests.length + i]) ?? []);
   }
 
   async #hasAtLeast(customerId: string, count: number): Promise<boolean> {
@@ -168,7 +165,7 @@ export class Tokens {
     return false;
   }
 
-  async #expiring(from: EpochMs, until: EpochMs) {
+  async #keyOf(from: EpochMs, until: EpochMs) {
     const found: { id: string; expiresAt: EpochMs }[] = [];
     for await (const page of pagesOf(this.#kv, ALL_TOKENS, { from: from + 1, to: until })) {
       const inOverlap = await this.#kv.scores(

@@ -1,12 +1,13 @@
 /** Changes of several records: read, decide, commit, and again if a record changed meanwhile. */
 import { setTimeout as sleep } from 'node:timers/promises';
+import { mapMaybe, type MaybePromise } from '../../util/async.js';
 import type { EpochMs } from '../../util/time.js';
 import { encode } from '../records.js';
 import { StoreUnavailable } from '../faults.js';
 import { type Kind, keyOf, valueOf } from './kinds.js';
 import type { Commit, Count, Key, Kv, Member, Range, Revision, Stored } from './kv.js';
 
-const TRIES = 30;
+const MAX_ATTEMPTS = 30;
 const PAUSE_MS = 20;
 
 interface TransactOptions {
@@ -217,13 +218,13 @@ export class Transactor {
   async #try<T>(decide: (tx: Transaction) => Promise<T>, isReserved: boolean): Promise<T> {
     const guessed = await this.#guess(decide, isReserved);
     if (guessed !== undefined) return guessed.result;
-    for (let tries = 1; ; tries += 1) {
+    for (let attempts = 1; ; attempts += 1) {
       const tx = new Transaction(this.kv, false);
       const result = await decide(tx);
       if (!tx.hasChanges || (await this.kv.commit(tx.commitOf(isReserved))) !== null) return result;
-      if (tries === TRIES)
+      if (attempts === MAX_ATTEMPTS)
         throw new StoreUnavailable('the same records are being changed elsewhere; try again');
-      await sleep(Math.random() * Math.min(PAUSE_MS, tries));
+      await sleep(Math.random() * Math.min(PAUSE_MS, attempts));
     }
   }
 
@@ -263,15 +264,28 @@ export async function* pagesOf(kv: Kv, index: string, range: Range = {}): AsyncG
   }
 }
 
-/** Members without a record are passed over. */
-export async function recordsOf<T>(kv: Kv, index: string, kind: Kind<T>): Promise<T[]> {
+export async function namesOf(kv: Kv, index: string): Promise<string[]> {
+  const names: string[] = [];
+  for await (const page of pagesOf(kv, index)) names.push(...page.map(({ name }) => name));
+  return names;
+}
+
+export function valueAt<T>(kv: Kv, kind: Kind<T>, id: string): MaybePromise<T | undefined> {
+  return mapMaybe(kv.read([keyOf(kind, id)]), ([stored]) => valueOf(kind, id, stored));
+}
+
+/** Returns the records of the members of an index; those without one are passed over. */
+export async function valuesOf<T>(
+  kv: Kv,
+  index: string,
+  kind: Kind<T>,
+  idOf: (name: string) => string = (name) => name,
+): Promise<T[]> {
   const found: T[] = [];
   for await (const page of pagesOf(kv, index)) {
-    const stored = await kv.read(page.map(({ name }) => keyOf(kind, name)));
-    for (const [i, { name }] of page.entries()) {
-      const value = valueOf(kind, name, stored[i]);
-      if (value !== undefined) found.push(value);
-    }
+    const ids = page.map(({ name }) => idOf(name));
+    const stored = await kv.read(ids.map((id) => keyOf(kind, id)));
+    found.push(...ids.flatMap((id, i) => valueOf(kind, id, stored[i]) ?? []));
   }
   return found;
 }

@@ -1,26 +1,14 @@
 /** Last uses, one-time passwords, counts of writes and of requests; and the keys that sign assertions. */
-import { expiring, EXPIRY } from './indexes.js';
+import { EXPIRY } from './indexes.js';
 import { takeFrom } from '../../domain/rate.js';
 import { mapMaybe } from '../../util/async.js';
 import { HOUR_MS } from '../../util/time.js';
 import type { SigningKeyStore } from '../store.js';
 import { encode } from '../records.js';
 import { type UsageStore, WRITES_KEPT_MS } from '../usage-store.js';
-import {
-  keyOf,
-  OTP_STEP,
-  RATE,
-  SESSION,
-  SESSION_USE,
-  SIGNING_KEYS,
-  TOKEN_ID,
-  USE,
-  valueOf,
-  WRITES,
-} from './kinds.js';
+import { keyOf, OTP_STEP, RATE, SESSION, SESSION_USE, SIGNING_KEYS, TOKEN_ID, USE, WRITES } from './kinds.js';
 import type { Touch } from './kv.js';
-
-import { Transactor } from './transaction.js';
+import { Transactor, valueAt } from './transaction.js';
 
 export function usageStore(transactor: Transactor): UsageStore {
   const { kv } = transactor;
@@ -48,11 +36,7 @@ export function usageStore(transactor: Transactor): UsageStore {
         },
         { guard: `otp:${userId}` },
       ),
-    getOtpStep: (userId) =>
-      mapMaybe(
-        kv.read([keyOf(OTP_STEP, userId)]),
-        ([stored]) => valueOf(OTP_STEP, userId, stored)?.step ?? -1,
-      ),
+    getOtpStep: (userId) => mapMaybe(valueAt(kv, OTP_STEP, userId), (used) => used?.step ?? -1),
     countWrite: async (userId, hour) =>
       transactor.transact(
         async (tx) => {
@@ -60,7 +44,7 @@ export function usageStore(transactor: Transactor): UsageStore {
           const isCurrent = known !== undefined && (known.hour === hour || known.hour === hour + HOUR_MS);
           const next = isCurrent ? { ...known, count: known.count + 1 } : { hour, count: 1 };
           tx.put(WRITES, userId, next);
-          tx.link(EXPIRY, expiring(WRITES, userId), next.hour + WRITES_KEPT_MS);
+          tx.link(EXPIRY, keyOf(WRITES, userId), next.hour + WRITES_KEPT_MS);
           return next.count;
         },
         { guard: `writes:${userId}` },
@@ -74,7 +58,7 @@ export function usageStore(transactor: Transactor): UsageStore {
           if (granted > 0 || state < before) {
             tx.put(RATE, tokenId, { fullAt: state });
             // A full bucket is equivalent to none.
-            tx.link(EXPIRY, expiring(RATE, tokenId), Math.ceil(state));
+            tx.link(EXPIRY, keyOf(RATE, tokenId), Math.ceil(state));
           }
           return { granted, retryAfter };
         },
@@ -87,10 +71,7 @@ const ALL = 'all';
 
 export function signingKeyStore(transactor: Transactor): SigningKeyStore {
   return {
-    get: () =>
-      mapMaybe(transactor.kv.read([keyOf(SIGNING_KEYS, ALL)]), ([stored]) =>
-        valueOf(SIGNING_KEYS, ALL, stored),
-      ),
+    get: () => valueAt(transactor.kv, SIGNING_KEYS, ALL),
     replace: async (next) =>
       transactor.transact(async (tx) => {
         if (((await tx.get(SIGNING_KEYS, ALL))?.revision ?? 0) !== next.revision - 1) return false;

@@ -1,7 +1,7 @@
 /** The queues of webhook endpoints: one for each subject, whose events are sent in order. */
 import type { StoredWebhookEvent } from '../../domain/webhook.js';
 import type { EpochMs } from '../../util/time.js';
-import { MAX_QUEUED, SHARE } from '../webhook-store.js';
+import { MAX_QUEUED, NO_COUNTS, SHARE } from '../webhook-store.js';
 import { deadOf, dueFor, ENDPOINTS, heldFor, queuedFor } from './indexes.js';
 import { DEAD, ENDPOINT, type EndpointState, QUEUE, type SubjectQueue } from './kinds.js';
 import type { Transaction } from './transaction.js';
@@ -9,16 +9,7 @@ import type { Transaction } from './transaction.js';
 /** Ids of endpoints contain no slash. */
 export const idIn = (endpoint: string, name: string) => `${endpoint}/${name}`;
 
-export const NEW: Omit<EndpointState, 'keptAt'> = {
-  queued: 0,
-  dropped: 0,
-  deadDropped: 0,
-  disabledAt: null,
-  lastSuccessAt: null,
-  lastFailureAt: null,
-  lastError: null,
-  last: 0,
-};
+export const newState = (keptAt: EpochMs): EndpointState => ({ ...NO_COUNTS, last: 0, keptAt });
 
 export class EndpointQueues {
   readonly endpoint: string;
@@ -33,7 +24,7 @@ export class EndpointQueues {
   }
 
   static async open(tx: Transaction, endpoint: string, now: EpochMs): Promise<EndpointQueues> {
-    const state = (await tx.get(ENDPOINT, endpoint)) ?? { ...NEW, keptAt: now };
+    const state = (await tx.get(ENDPOINT, endpoint)) ?? newState(now);
     return new EndpointQueues(tx, endpoint, state);
   }
 

@@ -1,5 +1,5 @@
 /** Webhook events between the change that causes them and their delivery by the single sender. */
-import { deadOf, dueFor, ENDPOINTS, EXPIRY, expiring, heldFor, queuedFor } from './indexes.js';
+import { deadOf, dueFor, ENDPOINTS, EXPIRY, heldFor, queuedFor } from './indexes.js';
 import type { StoredWebhookEvent } from '../../domain/webhook.js';
 import { type EpochMs, HOUR_MS } from '../../util/time.js';
 import {
@@ -15,8 +15,8 @@ import { type Events, readCursor, WAITING_EVENTS } from './events.js';
 import { CURSOR, DEAD, ENDPOINT, keyOf, LEASE, META, QUEUE, TOKEN_ID, valueOf, WAITING } from './kinds.js';
 import type { Member } from './kv.js';
 import { readToken } from './token-records.js';
-import { pagesOf, type Transaction, type Transactor } from './transaction.js';
-import { EndpointQueues, idIn, NEW } from './webhook-queues.js';
+import { pagesOf, type Transaction, type Transactor, valueAt, valuesOf } from './transaction.js';
+import { EndpointQueues, idIn, newState } from './webhook-queues.js';
 
 const BATCH = 200;
 const SENDER = 'sender';
@@ -29,6 +29,9 @@ export function webhookStore(transactor: Transactor, events: Events): WebhookSto
   /** Makes a change for the holder of the lease. */
   const held = async <T>(lease: string, otherwise: T, decide: (tx: Transaction) => Promise<T>): Promise<T> =>
     change(async (tx) => ((await tx.get(LEASE, SENDER))?.name === lease ? decide(tx) : otherwise));
+  const distributeAll = async (lease: string, now: EpochMs): Promise<void> => {
+    while (await held(lease, false, async (tx) => distribute(tx, now)));
+  };
   return {
     subscribe: (subscriptions) => {
       events.subscriptions = subscriptions;
@@ -51,11 +54,9 @@ export function webhookStore(transactor: Transactor, events: Events): WebhookSto
       }),
     queueExpired: async (lease) => held(lease, 0, async (tx) => queueExpired(tx, events, await kv.clock())),
     listDue: async (lease, endpoint, now, limit) => {
-      while (await held(lease, false, async (tx) => distribute(tx, now)));
-      const [stored] = await kv.read([keyOf(LEASE, SENDER)]);
-      if (valueOf(LEASE, SENDER, stored)?.name !== lease) return null;
-      const [known] = await kv.read([keyOf(ENDPOINT, endpoint)]);
-      const state = valueOf(ENDPOINT, endpoint, known);
+      await distributeAll(lease, now);
+      if ((await valueAt(kv, LEASE, SENDER))?.name !== lease) return null;
+      const state = await valueAt(kv, ENDPOINT, endpoint);
       if (state === undefined || state.disabledAt !== null) return [];
       const subjects = (await kv.range(dueFor(endpoint), { to: now, limit })).map(({ name }) => name);
       const queues = await kv.read(subjects.map((subject) => keyOf(QUEUE, idIn(endpoint, subject))));
@@ -68,7 +69,7 @@ export function webhookStore(transactor: Transactor, events: Events): WebhookSto
     settle: async (lease, endpoint, event, outcome, now) =>
       held(lease, false, async (tx) => settle(tx, endpoint, event, outcome, now)),
     keep: async (lease, endpoints, now) => {
-      while (await held(lease, false, async (tx) => distribute(tx, now)));
+      await distributeAll(lease, now);
       const lapsed = await held(lease, [], async (tx) => keepEndpoints(tx, new Set(endpoints), now));
       for (const endpoint of lapsed) await held(lease, undefined, async (tx) => forget(tx, endpoint));
     },
@@ -86,40 +87,22 @@ export function webhookStore(transactor: Transactor, events: Events): WebhookSto
       }
       const known = (await kv.range(ENDPOINTS, {})).map(({ name }) => name);
       for (const endpoint of new Set([...known, ...waiting.keys()])) {
-        const [stored] = await kv.read([keyOf(ENDPOINT, endpoint)]);
+        const { keptAt: _, last: __, ...counts } = (await valueAt(kv, ENDPOINT, endpoint)) ?? newState(0);
         const [oldest] = await kv.range(queuedFor(endpoint), { limit: 1 });
         const more = waiting.get(endpoint);
-        const {
-          keptAt: _,
-          last: __,
-          queued,
-          ...state
-        } = valueOf(ENDPOINT, endpoint, stored) ?? { ...NEW, keptAt: 0 };
         found.push({
           endpoint,
-          ...state,
-          queued: queued + (more?.count ?? 0),
+          ...counts,
+          queued: counts.queued + (more?.count ?? 0),
           oldestAt: oldest?.score ?? more?.oldestAt ?? null,
           dead: await kv.count(deadOf(endpoint)),
         });
       }
       return found;
     },
-    listDead: async (endpoint) => {
-      const found: DeadWebhook[] = [];
-      for await (const page of pagesOf(kv, deadOf(endpoint))) {
-        const stored = await kv.read(page.map(({ name }) => keyOf(DEAD, idIn(endpoint, name))));
-        for (const [i, { name }] of page.entries())
-          found.push(...listed(valueOf(DEAD, idIn(endpoint, name), stored[i])));
-      }
-      return found;
-    },
+    listDead: async (endpoint) => valuesOf(kv, deadOf(endpoint), DEAD, (name) => idIn(endpoint, name)),
     resend: async (endpoint, ids) => change(async (tx) => resend(tx, endpoint, ids, await kv.clock())),
   };
-}
-
-function listed<T>(value: T | undefined): T[] {
-  return value === undefined ? [] : [value];
 }
 
 async function acquire(tx: Transaction, holder: string, ttl: number, now: EpochMs): Promise<string | null> {
@@ -137,7 +120,7 @@ async function queueExpired(tx: Transaction, events: Events, now: EpochMs): Prom
   const stored = await tx.get(CURSOR, 'tokens');
   const cursor = await readCursor(tx, now);
   const after = {
-    name: expiring(TOKEN_ID, cursor.id || '~'),
+    name: keyOf(TOKEN_ID, cursor.id || '~'),
     score: cursor.id === '' ? cursor.until : cursor.until + 1,
   };
   const due = (await tx.range(EXPIRY, { to: now, after, limit: BATCH })).filter(isToken);
