@@ -95,11 +95,11 @@ export const oidc = {
        * A link alone must not end anything: only the provider's own session, which it asks about
        * unless a page of this origin sent the browser here.
        */
-      handle: ofProvider(async (name, { head, now }, services) => {
+      handle: ofProvider(async (name, call, services) => {
         const { logins, pageUrl } = oidcOf(services);
-        const isForeign = head.fetchSite === 'cross-site' || head.fetchSite === 'same-site';
-        const subject = isForeign ? undefined : await services.identify?.(head, now);
-        const session = subject !== undefined && 'session' in subject ? subject.session : undefined;
+        const { fetchSite } = call.head;
+        const isForeign = fetchSite === 'cross-site' || fetchSite === 'same-site';
+        const session = isForeign ? undefined : await sessionOf(call, services);
         const url = await logins.logoutUrl(name, pageUrl, session?.provider ?? null);
         return redirect(url ?? services.page.path);
       }),
@@ -152,9 +152,11 @@ async function endLogin(
     auditEvents: [...auditEvents, failedEvent(name, failure, user)],
   });
   if ('wait' in result) return throttledRefusal(result.wait);
-  if ('failure' in result && result.failure === 'not_begun' && (await hasSession(call, services)))
-    return { ...failed(result.failure, result.user), ...redirect(returnTo ?? page.path) };
-  if ('failure' in result) return failed(result.failure, result.user);
+  if ('failure' in result) {
+    const answer = failed(result.failure, result.user);
+    const goesOn = result.failure === 'not_begun' && (await sessionOf(call, services)) !== undefined;
+    return goesOn ? { ...answer, ...redirect(returnTo ?? page.path) } : answer;
+  }
   const { user, login } = result;
   const events = [...auditEvents, succeededEvent(name, user)];
   const started = await reporting(events, async () =>
@@ -176,9 +178,9 @@ async function endLogin(
   return { ...redirect(returnTo ?? page.path, cookie), auditEvents: [...all, ...noted] };
 }
 
-async function hasSession({ head, now }: Call, { identify }: EndpointServices): Promise<boolean> {
+async function sessionOf({ head, now }: Call, { identify }: EndpointServices): Promise<Session | undefined> {
   const subject = await identify?.(head, now);
-  return subject !== undefined && 'session' in subject;
+  return subject !== undefined && 'session' in subject ? subject.session : undefined;
 }
 
 /** Stores that a session comes from a login that the provider asked for anew. */

@@ -1,16 +1,14 @@
 import { performance } from 'node:perf_hooks';
+import type { StoreOperation } from '../observe/metrics/store.js';
 import { keyOf, SESSION, TOKEN } from './core/kinds.js';
 import type { Kv } from './core/kv.js';
-
-/** Few kinds keep the number of metrics small. */
-type Operation = 'find_token' | 'find_session' | 'read' | 'write' | 'record_uses';
 
 /**
  * @param startedAt `performance.now()`
  * @param isAsync whether it returned a promise: it left this thread or was a write
  */
 export type OnOperation = (
-  operation: Operation,
+  operation: StoreOperation,
   startedAt: number,
   failed: boolean,
   isAsync: boolean,
@@ -18,7 +16,7 @@ export type OnOperation = (
 
 /** Times what a store does. Results are passed through unchanged. */
 export function measured(inner: Kv, onOperation: OnOperation): Kv {
-  const timed = <Args extends unknown[], T>(operation: Operation, method: (...args: Args) => T) =>
+  const timed = <Args extends unknown[], T>(operation: StoreOperation, method: (...args: Args) => T) =>
     timedMethod(method, operation, onOperation);
   const follow: Kv['follow'] = (key, beside) => inner.follow(key, beside);
   const [findToken, findSession] = [timed('find_token', follow), timed('find_session', follow)];
@@ -52,7 +50,7 @@ export function measured(inner: Kv, onOperation: OnOperation): Kv {
 
 function timedMethod<Args extends unknown[], T>(
   method: (...args: Args) => T,
-  operation: Operation,
+  operation: StoreOperation,
   onOperation: OnOperation,
 ): (...args: Args) => T {
   return (...args) => {

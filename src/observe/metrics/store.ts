@@ -18,6 +18,7 @@ export const storeMetrics = {
   clockSkew: gauge('latchkey_clock_skew_seconds', 'Difference between the clocks of this machine and of the networked store; 0 for the embedded store.', 'max'),
 }; // prettier-ignore
 
+/** Few kinds keep the number of metrics small. */
 export type StoreOperation = 'find_token' | 'find_session' | 'read' | 'write' | 'record_uses';
 
 const cacheLookups = new Counts(
