@@ -2,6 +2,7 @@ import { LRUCache } from 'lru-cache';
 import { parseRate, type Rate, takeFrom } from '../domain/rate.js';
 import { Unavailable } from '../domain/refusal.js';
 import type { UsageStore } from '../store/usage-store.js';
+import { upTo } from '../util/lru.js';
 
 /** As a share of a token's rate. */
 const LARGEST_LEASE = 1 / 50;
@@ -39,7 +40,7 @@ interface Bucket {
 export class TokenRates {
   readonly #usage: Pick<UsageStore, 'leaseRate'>;
   readonly #onFallback: (error: unknown) => void;
-  readonly #buckets = new LRUCache<string, Bucket>({ max: MAX_TOKENS });
+  readonly #buckets = new LRUCache<string, Bucket>(upTo(MAX_TOKENS));
 
   constructor(usage: Pick<UsageStore, 'leaseRate'>, onFallback: (error: unknown) => void) {
     this.#usage = usage;

@@ -4,6 +4,7 @@ import { type KeyRing, type Signer, signingUnavailable } from '../accounts/signi
 import type { MaybePromise } from '../util/async.js';
 import type { Subject } from '../domain/credential.js';
 import type { EpochMs } from '../util/time.js';
+import { upTo } from '../util/lru.js';
 
 export interface AssertionSettings {
   readonly issuer: string;
@@ -40,7 +41,7 @@ interface Entry {
 export class Assertions {
   readonly #keys: Pick<KeyRing, 'signer' | 'findSigner'>;
   readonly #settings: AssertionSettings;
-  readonly #kept = new LRUCache<string, Entry>({ max: MAX_KEPT });
+  readonly #kept = new LRUCache<string, Entry>(upTo(MAX_KEPT));
 
   constructor(keys: Pick<KeyRing, 'signer' | 'findSigner'>, settings: AssertionSettings) {
     this.#keys = keys;

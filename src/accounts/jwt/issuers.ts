@@ -9,6 +9,7 @@ import { KeySets } from './key-sets.js';
 import type { KeySource } from './key-source.js';
 import { type IssuerSettings, placeOf, subjectOf } from './subjects.js';
 import type { Verifier } from './verifier.js';
+import { upTo } from '../../util/lru.js';
 
 export type VerificationOutcome = 'valid' | 'invalid' | 'expired' | 'no_subject' | 'unavailable';
 
@@ -42,7 +43,7 @@ export class JwtIssuers {
   readonly #keySets: KeySets;
   readonly #forwarded: readonly string[];
   readonly #sourceOf: ((settings: IssuerSettings) => KeySource) | undefined;
-  readonly #known = new LRUCache<string, Remembered>({ max: MAX_REMEMBERED });
+  readonly #known = new LRUCache<string, Remembered>(upTo(MAX_REMEMBERED));
   readonly #pending = new Map<string, Promise<JwtSubject | undefined>>();
 
   /** @param forwarded names of the claims that upstreams receive */

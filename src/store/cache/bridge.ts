@@ -2,6 +2,7 @@ import { LRUCache } from 'lru-cache';
 import { type Session, sessionEndsAt } from '../../domain/session.js';
 import type { Token } from '../../domain/token.js';
 import type { Revocations } from '../revocations.js';
+import { upTo } from '../../util/lru.js';
 
 export type KnownRevocations = Pick<Revocations, 'hasToken' | 'hasSession'>;
 
@@ -16,9 +17,9 @@ export class Bridge {
   constructor(size: number, revocations: KnownRevocations) {
     const max = Math.max(1, size);
     this.#revocations = revocations;
-    this.#ids = new LRUCache({ max });
-    this.#ended = new LRUCache({ max });
-    this.#sessions = new LRUCache({ max });
+    this.#ids = new LRUCache(upTo(max));
+    this.#ended = new LRUCache(upTo(max));
+    this.#sessions = new LRUCache(upTo(max));
   }
 
   end(digest: string): void {

@@ -1,6 +1,7 @@
 import { LRUCache } from 'lru-cache';
 import type { TokenWithOwner } from '../token-store.js';
 import { isSameUser, type User } from '../../domain/user.js';
+import { upTo } from '../../util/lru.js';
 
 export interface Entry {
   readonly found: TokenWithOwner;
@@ -18,14 +19,14 @@ export class TokenEntries {
   /** @param missingTtl how long a missing token is cached, in milliseconds; 0: not at all */
   constructor(max: number, missingTtl: number) {
     this.#tokens = new LRUCache({
-      max,
+      ...upTo(max),
       dispose: ({ found }, digest) => {
         if (this.#digests.get(found.token.id) === digest) this.#digests.delete(found.token.id);
       },
     });
     this.#keepsMissing = missingTtl > 0;
     // A ttl of 0 would mean forever.
-    this.#missing = new LRUCache({ max, ttl: Math.max(1, missingTtl) });
+    this.#missing = new LRUCache({ ...upTo(max), ttl: Math.max(1, missingTtl) });
   }
 
   get(digest: string): Entry | undefined {
@@ -75,7 +76,7 @@ export class Owners {
   readonly #users: LRUCache<string, User>;
 
   constructor(max: number) {
-    this.#users = new LRUCache({ max });
+    this.#users = new LRUCache(upTo(max));
   }
 
   get(id: string): User | undefined {

@@ -1,11 +1,12 @@
 import { LRUCache } from 'lru-cache';
 import { type Key, type Stored, storedOf } from './kv.js';
+import { upTo } from '../../util/lru.js';
 
 const MAX = 10_000;
 
 /** Decodes the records of a networked store; the same text gives the same object. */
 export class KnownRecords {
-  readonly #known = new LRUCache<Key, { readonly text: string; readonly stored: Stored }>({ max: MAX });
+  readonly #known = new LRUCache<Key, { readonly text: string; readonly stored: Stored }>(upTo(MAX));
 
   get(key: Key, text: string | null): Stored | undefined {
     if (text === null) return undefined;

@@ -21,6 +21,7 @@ import { partsOf } from '../parts.js';
 import type { DiskSpace } from './disk-space.js';
 import { appendEnded, entryFor } from './ended-log.js';
 import type { Environment } from './environment.js';
+import { upTo } from '../../util/lru.js';
 
 /** LMDB fails on keys of more than 1978 bytes. No id or login is that long. */
 const MAX_KEY = 1_024;
@@ -218,7 +219,7 @@ interface Known {
 /** Remembers a decoded record as long as it has the same revision; the record is read each time. */
 class DecodedRecords {
   readonly #records: Environment['records'];
-  readonly #known = new LRUCache<Key, Known>({ max: MAX_REMEMBERED });
+  readonly #known = new LRUCache<Key, Known>(upTo(MAX_REMEMBERED));
 
   constructor({ records }: Environment) {
     this.#records = records;

@@ -2,6 +2,7 @@ import { LRUCache } from 'lru-cache';
 import { KnownRecords } from '../core/known-records.js';
 import type { Key, Stored } from '../core/kv.js';
 import type { MasterSession } from './session.js';
+import { upTo } from '../../util/lru.js';
 
 const MAX = 1_000;
 /** How long a record counts as recent, in milliseconds: most of a request, hashing included. */
@@ -9,7 +10,10 @@ const RECENT_MS = 2_000;
 
 /** Also knows what was read or written a moment ago (`Kv.recent`). */
 export class RecentRecords extends KnownRecords {
-  readonly #recent = new LRUCache<Key, { readonly stored: Stored | undefined }>({ max: MAX, ttl: RECENT_MS });
+  readonly #recent = new LRUCache<Key, { readonly stored: Stored | undefined }>({
+    ...upTo(MAX),
+    ttl: RECENT_MS,
+  });
   readonly #sessionOf: () => MasterSession | undefined;
   #session: MasterSession | undefined;
 
