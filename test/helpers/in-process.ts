@@ -241,8 +241,8 @@ class Output {
  * document.
  */
 async function interfaceCheck(config: string) {
-  const { describedBy, InterfaceCheck } = await import('./interface-check.js');
-  const check = new InterfaceCheck(describedBy(config));
+  const { checkFor } = await import('./interface-check.js');
+  const check = checkFor(config);
   return (path: string, sent: Sent, { status, headers, text }: Reply) => {
     const { body, type } = bodyOf(sent);
     const requestType = String(sent.headers?.['Content-Type'] ?? type ?? '');

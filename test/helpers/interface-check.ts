@@ -27,6 +27,10 @@ const FORM = 'application/x-www-form-urlencoded';
 
 /** Returns the OpenAPI document for a configuration. */
 export function describedBy(config: string): InterfaceDocument {
+  return interfaceDocument(settingsOf(config));
+}
+
+function settingsOf(config: string): Parameters<typeof interfaceDocument>[0] {
   const given = (parse(config) ?? {}) as { interface?: object; identity?: { assertion?: { enabled?: boolean } }; login?: object };
   const whole = configSchema.parse({
     upstreams: { api: { url: 'http://127.0.0.1' } },
@@ -34,8 +38,19 @@ export function describedBy(config: string): InterfaceDocument {
     identity: { assertion: { enabled: given.identity?.assertion?.enabled ?? false } },
     login: given.login ?? {},
   });
-  return interfaceDocument(interfaceSettings(whole));
+  return interfaceSettings(whole);
 } // prettier-ignore
+
+const checks = new Map<string, InterfaceCheck>();
+
+/** Returns the check of a configuration's document; most configurations share one. */
+export function checkFor(config: string): InterfaceCheck {
+  const settings = settingsOf(config);
+  const key = JSON.stringify(settings);
+  const check = checks.get(key) ?? new InterfaceCheck(interfaceDocument(settings));
+  checks.set(key, check);
+  return check;
+}
 
 /**
  * Validates exchanges against an OpenAPI document. It is stricter than the document in two respects:

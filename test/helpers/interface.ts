@@ -39,6 +39,6 @@ async function createCheckOfNow(base: string): Promise<InterfaceCheck> {
 }
 
 async function createCheck(config: string): Promise<InterfaceCheck> {
-  const { describedBy, InterfaceCheck } = await import('./interface-check.js');
-  return new InterfaceCheck(describedBy(config));
+  const { checkFor } = await import('./interface-check.js');
+  return checkFor(config);
 }

@@ -20,7 +20,7 @@ import { createInterface } from 'node:readline';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { setFlagsFromString } from 'node:v8';
 
-/** @import { Plugin } from 'esbuild' */
+/** @import { BuildOptions, Plugin } from 'esbuild' */
 /** @import { Script } from 'node:vm' */
 
 const SELF = fileURLToPath(import.meta.url);
@@ -28,6 +28,7 @@ const ROOT = resolve(import.meta.dirname, '../..');
 const DIST = join(ROOT, 'dist');
 const PASSWORDS = join(DIST, 'accounts/passwords.js');
 const FOLDER = join(ROOT, 'node_modules/.cache/tests/program');
+const ZOD = join(ROOT, 'node_modules/zod/index.js');
 const STAMPS = join(FOLDER, 'stamps.json');
 /** What the program takes from whoever evaluates it, beside `require`, `module` and `exports`. */
 const GLOBALS = {
@@ -40,6 +41,11 @@ const GLOBALS = {
   clearInterval,
 };
 const NAMES = Object.keys(GLOBALS).join(', ');
+/**
+ * Modules without state that take half of a start: all programs of a process share them, and what
+ * they import.
+ */
+const SHARED = ['zod', 'config/schema/config.js', 'config/schema/directory-file.js', 'endpoints/schema/requests.js', 'endpoints/schema/responses.js']; // prettier-ignore
 /** Age of unused files, in milliseconds; longer than a run of the suite. */
 const UNUSED_MS = 3_600_000;
 const PROGRAM = join(FOLDER, 'latchkey.cjs');
@@ -92,36 +98,92 @@ function stampOf(file) {
 
 /** Builds the program from dist. */
 async function make() {
+  mkdirSync(FOLDER, { recursive: true });
+  const roots = SHARED.map((name) => `import ${JSON.stringify(name.endsWith('.js') ? join(DIST, name) : name)};`);
+  const found = await bundle({ stdin: { contents: roots.join('\n'), resolveDir: ROOT } });
+  const paths = found.sources.filter((path) => path.startsWith(DIST) || path === ZOD);
+  const shared = await bundle({
+    stdin: { contents: paths.map((path, i) => `export * as m${i} from ${JSON.stringify(path)};`).join('\n'), resolveDir: ROOT },
+    plugins: [asInDist],
+  });
+  const sharedFile = saved(shared.text);
+  const loader = sharedFile.replace('.cjs', '.shared.cjs');
+  replace(loader, `const script = (${String(scriptOf)})(${JSON.stringify(sharedFile)}, require);\nscript.runInThisContext()(require, module, module.exports, ${NAMES});\nmodule.exports.script = script;\n`);
+  const { text, sources } = await bundle({
+    entryPoints: [join(DIST, 'cli.js')],
+    external: [...EXTERNAL, loader],
+    plugins: [fromShared(paths, loader), asInDist],
+  });
+  const stamps = [...sources, ...shared.sources, SELF, join(ROOT, 'package-lock.json')].map((file) => [file, stampOf(file)]);
+  const file = saved(text);
+  await compile(file, loader);
+  replace(PROGRAM, `(${String(scriptOf)})(${JSON.stringify(file)}, require).runInThisContext()(require, module, module.exports, ${NAMES});\nif (require.main === module) void module.exports.run();\n`);
+  replace(STAMPS, JSON.stringify({ root: ROOT, file, stamps }));
+  removeOld();
+} // prettier-ignore
+
+/** These load binaries from their own folders. */
+const EXTERNAL = ['lmdb', '@node-rs/argon2'];
+
+/**
+ * Bundles modules as the body of a CommonJS module.
+ *
+ * @param {BuildOptions} options
+ */
+async function bundle(options) {
   const { build } = await import('esbuild');
   const { outputFiles, metafile } = await build({
     absWorkingDir: ROOT,
-    entryPoints: [join(DIST, 'cli.js')],
     write: false,
     bundle: true,
-    metafile: true,
     format: 'cjs',
     platform: 'node',
     target: 'node20',
-    // These load binaries from their own folders.
-    external: ['lmdb', '@node-rs/argon2'],
+    external: EXTERNAL,
     // A script with cached code cannot use import().
     supported: { 'dynamic-import': false },
     minifyWhitespace: true,
-    plugins: [asInDist],
     logLevel: 'error',
+    ...options,
+    metafile: true,
   });
-  const sources = Object.keys(metafile.inputs).map((file) => resolve(ROOT, file));
-  const stamps = [...sources, SELF, join(ROOT, 'package-lock.json')].map((file) => [file, stampOf(file)]);
-  const text = `(function (require, module, exports, ${NAMES}) {${outputFiles[0]?.text.replace(/^#!.*/, '')}\n})`;
-  // V8 matches cached code to a text only by its length.
-  const file = join(FOLDER, `${createHash('sha256').update(text).digest('hex').slice(0, 16)}.cjs`);
-  mkdirSync(FOLDER, { recursive: true });
-  replace(file, text);
-  await compile(file);
-  replace(PROGRAM, `(${String(scriptOf)})(${JSON.stringify(file)}, require).runInThisContext()(require, module, module.exports, ${NAMES});\nif (require.main === module) void module.exports.run();\n`); // prettier-ignore
-  replace(STAMPS, JSON.stringify({ root: ROOT, file, stamps }));
-  removeOld();
+  const sources = Object.keys(metafile?.inputs ?? {}).filter((name) => !/^<stdin>$|^shared:/.test(name));
+  return { text: outputFiles?.[0]?.text ?? '', sources: sources.map((name) => resolve(ROOT, name)) };
 }
+
+/**
+ * Saves a bundle as a function under a name of its own: V8 matches cached code to a text only by
+ * its length.
+ *
+ * @param {string} body
+ */
+function saved(body) {
+  const text = `(function (require, module, exports, ${NAMES}) {${body.replace(/^#!.*/, '')}\n})`;
+  const file = join(FOLDER, `${createHash('sha256').update(text).digest('hex').slice(0, 16)}.cjs`);
+  replace(file, text);
+  return file;
+}
+
+/**
+ * Takes modules from the ones that programs share.
+ *
+ * @param {string[]} paths
+ * @param {string} loader
+ * @returns {Plugin}
+ */
+const fromShared = (paths, loader) => ({
+  name: 'from-shared',
+  setup(build) {
+    build.onResolve({ filter: /^\..*\.js$|^zod$/ }, ({ path, resolveDir }) => {
+      const i = paths.findIndex((file) => file === (path === 'zod' ? ZOD : resolve(resolveDir, path)));
+      return i === -1 ? undefined : { path: `m${i}`, namespace: 'shared' };
+    });
+    build.onLoad({ filter: /.*/, namespace: 'shared' }, ({ path }) => ({
+      contents: `module.exports = require(${JSON.stringify(loader)}).${path};`,
+      resolveDir: ROOT,
+    }));
+  },
+});
 
 /** Removes files of earlier builds. Running tests may still start the latest one. */
 function removeOld() {
@@ -185,14 +247,15 @@ function scriptOf(file, require) {
  * Runs a server through start, one request and stop, and keeps the code that V8 compiled for it.
  *
  * @param {string} file
+ * @param {string} loader of the modules that it shares
  */
-async function compile(file) {
+async function compile(file, loader) {
   const folder = mkdtempSync(join(tmpdir(), 'latchkey-compile-'));
   try {
     const config = join(folder, 'latchkey.yaml');
     writeFileSync(config, 'listen: { port: 0 }\nadmin: { port: 0 }\nupstream: http://127.0.0.1:1\ndirectory: { file: users.yaml }\n');
     writeFileSync(join(folder, 'users.yaml'), 'customers: [{ id: C, name: C }]\nusers: []\n', { mode: 0o600 });
-    const child = spawn(process.execPath, [SELF, 'keep', file, 'serve', '--config', config], { stdio: ['ignore', 'pipe', 'inherit'] });
+    const child = spawn(process.execPath, [SELF, 'keep', file, loader, 'serve', '--config', config], { stdio: ['ignore', 'pipe', 'inherit'] });
     const ended = once(child, 'exit');
     for await (const line of createInterface(child.stdout)) {
       if (!line.includes('"msg":"ready"')) continue;
@@ -210,9 +273,10 @@ async function compile(file) {
  * Runs the program and, at its end, saves the code that V8 compiled.
  *
  * @param {string} file
+ * @param {string} loader of the modules that it shares
  * @param {string[]} args
  */
-function keep(file, args) {
+function keep(file, loader, args) {
   process.argv = [process.execPath, file, ...args];
   const module = /** @type {NodeJS.Module} */ ({ exports: {} });
   const require = createRequire(SELF);
@@ -224,6 +288,8 @@ function keep(file, args) {
     setFlagsFromString('--allocation-site-pretenuring');
     setFlagsFromString('--heap-growing-percent=0');
     replace(`${file}.${process.version}`, script.createCachedData());
+    const sharedFile = loader.replace('.shared.cjs', '.cjs');
+    replace(`${sharedFile}.${process.version}`, require(loader).script.createCachedData());
   });
   void module.exports.run();
 }
@@ -240,5 +306,5 @@ function replace(path, text) {
 }
 
 const [step, ...args] = process.argv.slice(2);
-if (process.argv[1] === SELF && step === 'keep') keep(args[0] ?? '', args.slice(1));
+if (process.argv[1] === SELF && step === 'keep') keep(args[0] ?? '', args[1] ?? '', args.slice(2));
 else if (process.argv[1] === SELF) await make();
