@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { mkdirSync, statSync, statfsSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { open } from 'lmdb';
-import t from 'tap';
+import t, { type Test } from 'tap';
 import { Endings } from '../../src/store/endings.js';
 import { openLmdbStore } from '../../src/store/lmdb.js';
 import { RECORD_VERSION } from '../../src/store/records.js';
@@ -14,7 +14,7 @@ import { movable } from '../helpers/clock.js';
 import { temporaryFolder } from '../helpers/latchkey.js';
 import { EVERY_CASE } from '../helpers/nightly.js';
 import { until } from '../helpers/until.js';
-import { storeContract } from './contract.js';
+import { ALL_PARTS, storeContract } from './contract.js';
 import { BASE, createToken, NOW, token, user } from './contract/records.js';
 
 /** Run as separate processes on the built store, because a loader would take a second to start. */
@@ -23,10 +23,11 @@ const OPENER = join(import.meta.dirname, 'opener.mjs');
 const READER = join(import.meta.dirname, 'reader.mjs');
 
 t.test('the store contract', async (t) => {
-  await storeContract(t, (t) => {
+  const fresh = (t: Test) => {
     const path = join(temporaryFolder(t), 'store');
     return { open: () => openLmdbStore(path) };
-  });
+  };
+  await storeContract(t, fresh, ALL_PARTS);
 });
 
 t.test('has room for the processes of every number of workers', async (t) => {
