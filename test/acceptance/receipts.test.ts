@@ -84,7 +84,7 @@ t.test('three sidecars on one Redis', async (t) => {
       t.same([reply.status, reply.json], [200, { sidecars: 3, slowest_ms: reply.json.slowest_ms }], path);
       t.ok(reply.json.slowest_ms > 0 && reply.json.slowest_ms <= ms + 1, `${reply.json.slowest_ms} of ${ms} ms`);
       t.ok(ms < PROMPT_MS, `${ms.toFixed(1)} ms`);
-      await until(() => streams.over() === streams.all, 'the clients see their streams end', 1_000);
+      await until(() => streams.over() === streams.all, 'the clients see their streams end');
       for (const { url } of all) t.equal((await send(url, '/x', { headers })).status, 401);
     }
     t.equal(lasting.over(), 0, 'streams of another token stay open');
@@ -95,7 +95,7 @@ t.test('three sidecars on one Redis', async (t) => {
     const streams = await openOn(t, all, headers);
     const reply = await revoke(first, `/tokens/${id}`);
     t.same([reply.status, reply.text], [204, '']);
-    await until(() => streams.over() === streams.all, 'streams end', PROMPT_MS);
+    await until(() => streams.over() === streams.all, 'streams end');
   });
 
   await t.test('refuses an unknown value of wait before revoking anything', async (t) => {
@@ -120,13 +120,13 @@ t.test('three sidecars on one Redis', async (t) => {
       t.equal(unrelated.status, 200);
       t.equal(streams.over(), 0, 'a limit that does not affect the streams');
       t.equal((await send(second.url, `/tokens/${id}`, { ...sent, body: JSON.stringify(change) })).status, 200);
-      await until(() => streams.over() === streams.all, `streams end: ${JSON.stringify(change)}`, PROMPT_MS);
+      await until(() => streams.over() === streams.all, `streams end: ${JSON.stringify(change)}`);
     }
     const { json } = await first.create('engineer');
     const streams = await openOn(t, all, { 'Service-Key': json.access_token });
     const locked = await run(['user', 'lock', 'engineer@example.com', '--config', first.configFile]);
     t.equal(locked.code, 0);
-    await until(() => streams.over() === streams.all, 'streams of a locked user end', PROMPT_MS);
+    await until(() => streams.over() === streams.all, 'streams of a locked user end');
     await run(['user', 'unlock', 'engineer@example.com', '--config', first.configFile]);
   });
 
@@ -144,7 +144,7 @@ t.test('three sidecars on one Redis', async (t) => {
       for (const { url } of all) await until(async () => (await send(url, '/tokens/self', { headers })).status === 200, 'accepted');
       const streams = await openOn(t, all, headers);
       await apply(change);
-      await until(() => streams.over() === streams.all, `streams end: ${JSON.stringify(change)}`, PROMPT_MS);
+      await until(() => streams.over() === streams.all, `streams end: ${JSON.stringify(change)}`);
     }
   });
 
@@ -173,7 +173,7 @@ t.test('three sidecars on one Redis', async (t) => {
     t.same(namesOf(reply), [portOf(second.url)]);
     t.equal(streams.over(), 4, 'the others have ended theirs');
     process.kill(second.server.pid, 'SIGCONT');
-    await until(() => streams.over() === streams.all, 'its streams end', PROMPT_MS);
+    await until(() => streams.over() === streams.all, 'its streams end');
   });
 
   await t.test('names a sidecar that is cut off from Redis; it evicts the token when it reconnects', nightly, async (t) => {
@@ -184,7 +184,7 @@ t.test('three sidecars on one Redis', async (t) => {
     t.equal(reply.status, 202);
     t.same(namesOf(reply), [portOf(third.url)]);
     link.open();
-    await until(() => streams.over() === streams.all, 'its streams end', 3 * PROMPT_MS);
+    await until(() => streams.over() === streams.all, 'its streams end');
     const again = await newToken(first);
     await until(async () => (await send(third.url, '/tokens/self', { headers: again.headers })).status === 200, 'it serves again');
     t.equal((await revoke(first, `/tokens/${again.id}?wait=fleet`)).status, 200);
@@ -216,14 +216,14 @@ t.test('two workers on the embedded store', nightly, async (t) => {
     const streams = await openOn(t, Array.from({ length: 6 }, () => fixture), headers);
     const reply = await revoke(fixture, `/tokens/${id}?wait=fleet`);
     t.same([reply.status, reply.json], [200, { sidecars: 1, slowest_ms: reply.json.slowest_ms }]);
-    await until(() => streams.over() === streams.all, 'streams end', 1_000);
+    await until(() => streams.over() === streams.all, 'streams end');
   }); // prettier-ignore
 
   await t.test('a revocation on the command line ends streams', async (t) => {
     const { id, headers } = await newToken(fixture);
     const streams = await openOn(t, Array.from({ length: 4 }, () => fixture), headers);
     t.equal((await run(['token', 'suspend', id, '--config', fixture.configFile])).code, 0);
-    await until(() => streams.over() === streams.all, 'suspended', PROMPT_MS);
+    await until(() => streams.over() === streams.all, 'suspended');
     const { code, stdout } = await run(['fleet', '--json', '--config', fixture.configFile]);
     t.match(JSON.parse(stdout), { sidecars: [{ workers: 2, lag_ms: 0 }] });
     t.equal(code, 0, 'a single configuration');
@@ -249,7 +249,7 @@ t.test('two sidecars on one embedded store', nightly, async (t) => {
   const streams = await openOn(t, [first, second], before.headers);
   const reply = await revoke(first, `/tokens/${before.id}?wait=fleet`);
   t.match(reply, { status: 200, json: { sidecars: 2, slowest_ms: Number } });
-  await until(() => streams.over() === streams.all, 'streams end', 1_000);
+  await until(() => streams.over() === streams.all, 'streams end');
   const { id, headers } = await newToken(first);
   const last = await openOn(t, [first, second], headers);
   process.kill(server.pid, 'SIGSTOP');
@@ -258,5 +258,5 @@ t.test('two sidecars on one embedded store', nightly, async (t) => {
   t.equal(waited.status, 202);
   t.same(namesOf(waited), [portOf(server.url)]);
   process.kill(server.pid, 'SIGCONT');
-  await until(() => last.over() === last.all, 'its streams end when it continues', PROMPT_MS);
+  await until(() => last.over() === last.all, 'its streams end when it continues');
 });

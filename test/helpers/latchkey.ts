@@ -68,10 +68,22 @@ function needsProcess(env: NodeJS.ProcessEnv | undefined): boolean {
   return Object.keys(env ?? {}).some((name) => OF_PROCESSES.test(name));
 }
 
+/** A server with workers starts its own program again. */
+function hasWorkers(args: readonly string[]): boolean {
+  return /\bworkers["']?: *(?!1\b)/.test(configOf(args));
+}
+
+/** Returns the text of the file that a command reads; empty if there is none. */
+function configOf(args: readonly string[]): string {
+  const file = args[args.indexOf('--config') + 1];
+  return args.includes('--config') && file !== undefined && existsSync(file)
+    ? readFileSync(file, 'utf8')
+    : '';
+}
+
 /** Runs a command to completion; in this process, unless it needs one of its own. */
 export async function run(args: readonly string[], options: CommandOptions = {}): Promise<Ended> {
-  // A server with workers starts its own program again.
-  if (options.program !== undefined || needsProcess(options.env) || args[0] === 'serve')
+  if (options.program !== undefined || needsProcess(options.env) || hasWorkers(args))
     return runOn(process.execPath, args, { program: programOf(), ...options });
   const { input = '', env } = options;
   const hosted = new Hosted({ args, input, env: { ...ENVIRONMENT, ...env } });
@@ -140,15 +152,13 @@ export async function startCommand(
   args: readonly string[],
   options: StartOptions = {},
 ): Promise<Running> {
-  const configFile = args[args.indexOf('--config') + 1];
-  const config =
-    args.includes('--config') && configFile !== undefined ? readFileSync(configFile, 'utf8') : '';
+  const config = configOf(args);
   const isIsolated =
     options.isolated === true ||
     options.program !== undefined ||
     options.via !== undefined ||
     needsProcess(options.env) ||
-    /\bworkers["']?: *(?!1\b)/.test(config);
+    hasWorkers(args);
   const server = isIsolated ? spawnServer(args, options) : hostServer(args, options);
   let admin: string | undefined;
   t.teardown(async () => {

@@ -137,18 +137,12 @@ const TOGETHER = Object.entries({
     'unread-body',
     'upstreams',
   ].map((name) => `hostile/${name}.`),
-  'servers under load and faults': [
-    'closing',
-    'counts',
-    'early-answers',
-    'endings',
-    'held-open',
-    'leaving',
-    'streams',
-    'upstreams',
-    'waits',
-    'websockets',
-  ].map((name) => `faults/${name}.`),
+  'servers under load': ['closing', 'counts', 'early-answers', 'endings', 'held-open'].map(
+    (name) => `faults/${name}.`,
+  ),
+  'servers and slow peers': ['leaving.', 'streams', 'upstreams', 'waits', 'websockets'].map(
+    (name) => `faults/${name}`,
+  ),
   'parts of servers': [
     'expiring-tokens',
     'membership',
