@@ -37,13 +37,14 @@ t.test('the version is the same everywhere', async (t) => {
 t.test('a release fills in its repository, its image and the digest of the base', nightly, async (t) => {
   const release = read('.github/workflows/release.yml');
   type Step = { run?: string; with?: { tags?: string } };
-  type Job = 'package' | 'image' | 'chart';
+  type Job = 'test' | 'image' | 'chart' | 'package';
   const { jobs } = parse(release) as { jobs: Record<Job, { steps: Step[] }> };
   const runs = (job: Job) => jobs[job].steps.map(({ run = '' }) => run).join('\n');
-  const [tags] = jobs.image.steps.flatMap((step) => step.with?.tags ?? []);
+  const tags = jobs.image.steps.flatMap((step) => step.with?.tags ?? []).at(-1);
   t.match(tags, /:\$\{\{ env\.VERSION \}\}$/, 'appVersion has no "v" prefix');
   t.match(runs('image'), '"VERSION=${GITHUB_REF_NAME#v}"');
-  t.match(runs('package'), /npm pkg set repository[^]*npm publish --provenance/);
+  t.match(runs('test'), /npm pkg set repository[^]*npm pack/);
+  t.match(runs('package'), /npm publish/);
 
   const folder = temporaryFolder(t);
   for (const file of ['Dockerfile', 'package.json', 'helm/latchkey/Chart.yaml', 'helm/latchkey/values.yaml'])
@@ -61,7 +62,12 @@ t.test('a release fills in its repository, its image and the digest of the base'
   for (const step of steps) {
     const lines = step
       .split('\n')
-      .filter((line) => !/^npm (?:config|publish)|^helm|^echo "\$TOKEN"|^\.ci|^test /.test(line));
+      .filter(
+        (line) =>
+          !/^npm (?:pack|install|publish)|^latchkey|^helm|^kind|^timeout|^echo "\$TOKEN"|^\.ci|^test /.test(
+            line,
+          ),
+      );
     await shell('bash', ['-ec', lines.join('\n')], { cwd: folder, env });
   }
   const file = (name: string) => readFileSync(join(folder, name), 'utf8');
@@ -83,6 +89,19 @@ t.test('a release fills in its repository, its image and the digest of the base'
   for (const base of bases) t.match(base, /node:[\w.-]+@sha256:0123 AS /);
   t.ok(existsSync('src/ui/icon.svg'));
 });
+
+t.test('each action of a workflow is pinned, and only one job of a release has an identity', async (t) => {
+  for (const file of ['ci', 'release']) {
+    const used = [...read(`.github/workflows/${file}.yml`).matchAll(/uses: (.*)/g)].map(([, action = '']) => action);
+    t.ok(used.length > 2);
+    t.same(used.filter((action) => !/@[0-9a-f]{40} # v[\d.]+$/.test(action)), [], file);
+  }
+  const { jobs } = parse(read('.github/workflows/release.yml')) as { jobs: Record<string, { permissions?: object; steps: object[] }> };
+  const identified = Object.entries(jobs).filter(([, { permissions = {} }]) => 'id-token' in permissions);
+  t.same(identified.map(([name]) => name), ['package']);
+  t.notMatch(JSON.stringify(jobs['package']?.steps), 'checkout', 'no code of the repository runs with it');
+  t.equal(jobs['test']?.permissions, undefined);
+}); // prettier-ignore
 
 t.test('Node versions agree', async (t) => {
   const { jobs } = parse(read('.github/workflows/ci.yml')) as {
