@@ -17,7 +17,7 @@ import type { Upstream } from '../upstream/upstreams.js';
 import type { AccessLog } from './access-log.js';
 import type { Auditor } from './auditor.js';
 import type { CorsRules } from './cors-rules.js';
-import type { ExpiryWarning, RateLimitNames } from './response-fields.js';
+import type { ExpiryWarning, RateLimitNames } from './record.js';
 import type { Shadow } from './shadow.js';
 import type { FaultLog, ReportMisconfiguration } from './faults.js';
 import type { LoginPages } from './login-redirect.js';

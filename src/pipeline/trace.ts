@@ -1,6 +1,3 @@
-import type { MaybePromise } from '../util/async.js';
-import type { Gate } from '../gate/gate.js';
-import type { Verdict } from '../gate/verdict.js';
 import type { RequestHead } from '../http/head.js';
 import type { RequestTrace, Tracing } from '../observe/tracing.js';
 import type { Upstream } from '../upstream/upstreams.js';
@@ -22,15 +19,6 @@ export function beginTrace(tracing: Tracing, record: RequestRecord, head: Reques
     // If every sender's flag counted, any client could force its requests to be traced.
     parent: trace === undefined || client.behindTrustedProxy ? trace : { ...trace, sampled: undefined },
   });
-}
-
-export function evaluate(
-  trace: RequestTrace | undefined,
-  gate: Gate,
-  head: RequestHead,
-): MaybePromise<Verdict> {
-  if (trace === undefined) return gate.evaluate(head, Date.now());
-  return trace.run(() => gate.evaluate(head, Date.now()));
 }
 
 /**

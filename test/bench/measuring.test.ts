@@ -153,7 +153,7 @@ t.test('attributes time and memory to stages', async (t) => {
       ['file:///x/dist/listeners/http1-connection.js', 'receive'],
       ['file:///x/dist/upstream/forward-handler.js', 'forward'],
       ['file:///x/dist/pipeline/access-log.js', 'log'],
-      ['file:///x/dist/pipeline/request-handler.js', 'pipeline'],
+      ['file:///x/dist/pipeline/handle.js', 'pipeline'],
       ['node:net', undefined],
     ] as const,
     ([url, stage]) => t.equal(ownerOf(url), stage, url),
@@ -166,7 +166,7 @@ t.test('attributes time and memory to stages', async (t) => {
   const nodes = [
     frame(1, '(root)', '', [2, 6, 7]),
     frame(2, 'onStreamRead', 'node:internal/stream_base_commons', [3]),
-    frame(3, 'onRequest', 'file:///x/dist/pipeline/request-handler.js', [4]),
+    frame(3, 'onRequest', 'file:///x/dist/pipeline/handle.js', [4]),
     frame(4, 'forward', 'file:///x/dist/upstream/forward.js', [5]),
     frame(5, 'write', 'node:net'),
     frame(6, '(idle)', ''),

@@ -1,14 +1,19 @@
 import { isUtf8 } from 'node:buffer';
 import type { Refusal } from '../../../domain/refusal.js';
-import type { Admitted } from '../../../gate/verdict.js';
 import type { PeerSocket } from '../../../http/client-address.js';
-import type { RequestHead } from '../../../http/head.js';
 import type { Reply } from '../../../http/replies.js';
 import { replyParts } from '../../../http/write-reply.js';
-import { rateLimitFields } from '../../../pipeline/response-fields.js';
-import type { Recipient } from '../../../pipeline/request-handler.js';
+import {
+  answer,
+  type Entrance,
+  type Exchange,
+  handle,
+  type Recipient,
+  refuse,
+} from '../../../pipeline/handle.js';
+import { newRecord, newRequestId } from '../../../pipeline/record.js';
 import type { Services } from '../../../pipeline/services.js';
-import { DecisionHandler } from '../handler.js';
+import { denial, limitFields, loginOf, readOriginalHead, refusalOfCheck, refuseFields } from '../check.js';
 import { readCheck } from './original-request.js';
 import { type CheckResponse, type Received, setField } from './messages.js';
 
@@ -33,64 +38,73 @@ export interface CheckCall extends Recipient {
   readonly answer: (response: CheckResponse) => void;
 }
 
+/** @param maxSize bytes of all fields of a request together */
+export function handleCheckCall(services: Services, maxSize: number, call: CheckCall): void {
+  const record = newRecord(newRequestId());
+  const check = {
+    services,
+    record,
+    peer: call.peer,
+    recipient: call,
+    isForwarded: false,
+    maxSize,
+    allowed: undefined,
+  };
+  handle(check, GRPC_CHECK);
+}
+
+interface CallExchange extends Exchange {
+  readonly recipient: CheckCall;
+  readonly maxSize: number;
+  allowed: CheckResponse | undefined;
+}
+
 /**
- * The entrance for Envoy's checks over gRPC.
- *
- * Refusals and faults are a `DeniedHttpResponse`. After an error, Envoy may be configured to let
- * requests through (`failure_mode_allow`); after a denial it never does.
+ * The entrance for Envoy's checks over gRPC. Refusals and faults are a `DeniedHttpResponse`: after an error,
+ * Envoy may be configured to let requests through (`failure_mode_allow`); after a denial it never does.
  */
-export class GrpcCheckHandler extends DecisionHandler {
-  readonly #call: CheckCall;
-  readonly #maxSize: number;
-  #allowed: CheckResponse | undefined;
-
-  /** @param maxSize bytes of all fields of a request together */
-  constructor(services: Services, maxSize: number, call: CheckCall) {
-    super(services, call.peer, call);
-    this.#maxSize = maxSize;
-    this.#call = call;
-  }
-
-  protected readHead(): RequestHead | Refusal {
-    const { received, peer } = this.#call;
-    const original = readCheck(received.check, this.services.splitJoined, this.#maxSize);
+const GRPC_CHECK: Entrance<CallExchange> = {
+  forwards: false,
+  answersPreflights: false,
+  read: (check) => {
+    const original = readCheck(check.recipient.received.check, check.services.splitJoined, check.maxSize);
+    if ('refusal' in original) return original;
     // HTTP/1.1 as in Envoy's checks over HTTP, whatever its client speaks.
-    return 'refusal' in original ? original : this.readOriginalHead(original, '1.1', peer);
-  }
-
-  protected get namesRemoved(): boolean {
-    return true;
-  }
-
-  protected write(reply: Reply): void {
-    // A fault after allow() still ends in a refusal.
-    const allowed = reply === ALLOWED ? this.#allowed : undefined;
-    const response = allowed ?? denied(reply, this.record.requestId);
-    this.#call.headersSent = true;
-    this.#call.answer(response);
-  }
-
-  protected allow(head: RequestHead, { writes }: Admitted, identity: readonly string[]): void {
-    const { decisionHeaders, rateLimitNames } = this.services;
+    const head = readOriginalHead(check, original, '1.1');
+    return 'refusal' in head ? head : refuseFields(check, head, true);
+  },
+  refusalOf: refusalOfCheck,
+  allow: (check, head, { subject, writes }, identity) => {
+    const { decisionHeaders } = check.services;
     const fields = decisionHeaders.fields(head, identity);
     const unsent = fields.find((value) => !isUtf8(Buffer.from(value, 'latin1')));
     if (unsent !== undefined) {
-      this.refuse(notUtf8(fields[fields.indexOf(unsent) - 1] as string));
+      refuse(check, GRPC_CHECK, notUtf8(fields[fields.indexOf(unsent) - 1] as string));
       return;
     }
     const toRemove = decisionHeaders.removed(head, fields);
-    fields.push('X-Request-Id', this.record.requestId);
-    this.#allowed = {
+    fields.push('X-Request-Id', check.record.requestId);
+    check.allowed = {
       status: { code: OK },
       okResponse: {
         headers: optionsOf(fields),
         headersToRemove: toRemove,
-        responseHeadersToAdd: optionsOf([...rateLimitFields(rateLimitNames, writes), ...this.expiryFields()]),
+        responseHeadersToAdd: optionsOf(limitFields(check.services, subject, writes)),
       },
     };
-    this.answer(ALLOWED, 'allowed');
-  }
-}
+    answer(check, GRPC_CHECK, ALLOWED, 'allowed');
+  },
+  replyTo: (check, refusal) => {
+    const location = loginOf(check, refusal);
+    return location === null ? denial(refusal) : { status: 303, headers: ['Location', location] };
+  },
+  write: ({ recipient: call, record, allowed }, reply) => {
+    // A fault after allow() still ends in a refusal.
+    const response = reply === ALLOWED ? allowed : undefined;
+    call.headersSent = true;
+    call.answer(response ?? denied(reply, record.requestId));
+  },
+};
 
 function denied(reply: Reply, requestId: string): CheckResponse {
   const { fields, body } = replyParts(reply, requestId);
