@@ -14,10 +14,9 @@ import type { Policy } from '../policy/decide.js';
 import type { EndpointRule, Route } from '../policy/route.js';
 import { guardedUser, type Match } from '../policy/routes.js';
 import type { Sites } from '../policy/sites.js';
-import type { Authenticator } from './authenticate.js';
+import type { Authenticator, TokenLimits } from './authenticate.js';
 import type { Ownership } from './ownership.js';
 import { isRefused, type NamedService, serviceOf } from './service.js';
-import type { TokenLimits } from './token-limits.js';
 import {
   type Admitted,
   admitted,

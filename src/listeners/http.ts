@@ -11,7 +11,7 @@ import { type Reply, refusalReply, withCors, withHeaders } from '../http/replies
 import { joinFields } from '../http/fields.js';
 import { grpcReply, isGrpcCall } from '../http/grpc.js';
 import type { RequestHead } from '../http/head.js';
-import { loginRedirect } from '../pipeline/login-redirect.js';
+import { loginRedirect } from '../pipeline/browsers.js';
 import { anonymousBodies, readBody } from '../http/read-body.js';
 import { writeReply } from '../http/write-reply.js';
 import {
@@ -25,11 +25,10 @@ import {
   refuse,
   writeRefusal,
 } from '../pipeline/handle.js';
-import { expiryFields, newRecord, newRequestId, rateLimitFields } from '../pipeline/record.js';
+import { expiryFields, newRecord, newRequestId, rateLimitFields, traceCall } from '../pipeline/record.js';
 import type { Services } from '../pipeline/services.js';
-import { traceCall } from '../pipeline/trace.js';
 import type { Stream, StreamRevalidator, WatchedStream } from '../pipeline/streams.js';
-import type { ForwardOutcome, ForwardOwner, InFlight } from '../upstream/forward-request.js';
+import type { ForwardOutcome, ForwardOwner, InFlight } from '../upstream/forward.js';
 
 /**
  * The entrance for HTTP/1.1 and HTTP/2: allowed requests are forwarded, or served by a built-in endpoint.

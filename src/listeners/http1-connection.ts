@@ -12,10 +12,8 @@ import type { UnreadableInput } from '../pipeline/access-log.js';
 import { newRequestId } from '../pipeline/record.js';
 import { otherProtocolRefusal, parseRefusal } from '../pipeline/faults.js';
 import { isReset } from './accepted-socket.js';
-import { Http1Input } from './http1-input.js';
-import { asksForWebSocket, Http1Request } from './http1-request.js';
-import { Http1Response } from './http1-response.js';
-import type { Http1Settings } from './http1-settings.js';
+import { Http1Input, type Http1Settings } from './http1-input.js';
+import { asksForWebSocket, Http1Request, Http1Response } from './http1-message.js';
 
 /** Milliseconds after which a client that ended its side, or whose bytes nobody reads, is checked. */
 const LEFT_MS = 750;

@@ -5,7 +5,7 @@ import type { Refusal } from '../domain/refusal.js';
 import type { Admitted } from '../gate/verdict.js';
 import type { ParsedRequest } from '../http/exchange.js';
 import { refusalReply } from '../http/replies.js';
-import type { UpgradeListener } from './http1-settings.js';
+import type { UpgradeListener } from './http1-input.js';
 import type { RequestHead } from '../http/head.js';
 import { endRaw, writeRawReply } from '../http/write-reply.js';
 import { openWebSockets } from '../observe/metrics/requests.js';
@@ -17,12 +17,11 @@ import {
   type Recipient,
   writeRefusal,
 } from '../pipeline/handle.js';
-import { expiryFields, newRecord, newRequestId } from '../pipeline/record.js';
-import { refuseWebSocket } from '../pipeline/handshakes.js';
+import { expiryFields, newRecord, newRequestId, traceCall } from '../pipeline/record.js';
+import { refuseWebSocket } from '../upstream/handshake.js';
 import type { Services } from '../pipeline/services.js';
-import { traceCall } from '../pipeline/trace.js';
 import type { Stream, StreamRevalidator } from '../pipeline/streams.js';
-import type { InFlight } from '../upstream/forward-request.js';
+import type { InFlight } from '../upstream/forward.js';
 
 /**
  * Allowed WebSocket handshakes become a tunnel to the upstream.

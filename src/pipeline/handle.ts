@@ -1,7 +1,7 @@
 import { performance } from 'node:perf_hooks';
 import { withoutSegments } from '../domain/path.js';
 import { type Refusal, Unavailable } from '../domain/refusal.js';
-import type { BoundRequest } from '../gate/assertion.js';
+import type { BoundRequest } from '../gate/identity.js';
 import type { Gate } from '../gate/gate.js';
 import type { Admitted, Verdict } from '../gate/verdict.js';
 import { ignoredAuthorization } from '../http/authorization.js';
@@ -13,15 +13,16 @@ import { countRequest, observeFirstByte } from '../observe/metrics/requests.js';
 import type { Route } from '../policy/route.js';
 import type { MaybePromise } from '../util/async.js';
 import {
+  beginTrace,
+  endTrace,
   expiryFields,
   noteFindings,
   noteRoute,
   noteVerdict,
-  type RequestRecord,
   refusedLimitFields,
+  type RequestRecord,
 } from './record.js';
 import type { Services } from './services.js';
-import { beginTrace, endTrace } from './trace.js';
 
 const NOBODY: readonly string[] = [];
 

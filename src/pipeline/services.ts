@@ -9,18 +9,16 @@ import type { HeadReader } from '../http/read-head.js';
 import type { Log } from '../observe/log.js';
 import type { Endings } from '../store/endings.js';
 import type { Tracing } from '../observe/tracing.js';
-import type { ForwardAuthHeaders } from '../upstream/forward-auth-headers.js';
-import type { Forward } from '../upstream/forward-request.js';
-import type { RequestHeaders } from '../upstream/request-headers.js';
+import type { ForwardAuthHeaders, RequestHeaders } from '../upstream/request-headers.js';
+import type { Forward } from '../upstream/forward.js';
 import type { Upgrade } from '../upstream/upgrade.js';
 import type { Upstream } from '../upstream/upstreams.js';
 import type { AccessLog } from './access-log.js';
 import type { Auditor } from './auditor.js';
-import type { CorsRules } from './cors-rules.js';
+import type { CorsRules, LoginPages } from './browsers.js';
 import type { ExpiryWarning, RateLimitNames } from './record.js';
 import type { Shadow } from './shadow.js';
 import type { FaultLog, ReportMisconfiguration } from './faults.js';
-import type { LoginPages } from './login-redirect.js';
 
 export interface Services extends LoginPages {
   readonly readHead: HeadReader;

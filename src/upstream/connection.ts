@@ -15,8 +15,12 @@ import {
 import { ResponseParser } from '../http1/response-parser.js';
 import { requestHead } from '../http1/write.js';
 import { NotSent, UpstreamFault, faultOfParser, isBrokenConnection } from './faults.js';
-import { RequestBodyWriter } from './request-body-writer.js';
-import type { ResponseHandler, UpstreamExchange, UpstreamRequest } from './upstream-request.js';
+import {
+  RequestBodyWriter,
+  type ResponseHandler,
+  type UpstreamExchange,
+  type UpstreamRequest,
+} from './upstream-request.js';
 
 /** Bytes of the head of a response, unless the upstream has a limit of its own. */
 export const MAX_RESPONSE_HEAD = 65_536;

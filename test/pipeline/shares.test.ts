@@ -5,7 +5,7 @@ import { reportEvictionsTo } from '../../src/observe/evictions.js';
 import type { Log } from '../../src/observe/log.js';
 import { metrics as counters, readMetrics } from '../../src/observe/metrics.js';
 import type { Services } from '../../src/pipeline/services.js';
-import { createForward } from '../../src/upstream/forward-handler.js';
+import { createForward } from '../../src/upstream/forward.js';
 import { createUpgrade } from '../../src/upstream/upgrade.js';
 import { HANDSHAKE } from '../helpers/entrances.js';
 import { serveHttp } from '../helpers/http.js';

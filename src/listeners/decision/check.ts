@@ -8,11 +8,11 @@ import type { RequestHead } from '../../http/head.js';
 import { refusalReply, type Reply, withHeaders } from '../../http/replies.js';
 import { writeReply } from '../../http/write-reply.js';
 import { answer, type Entrance, type Exchange, handle } from '../../pipeline/handle.js';
-import { loginAddress } from '../../pipeline/login-redirect.js';
+import { loginAddress } from '../../pipeline/browsers.js';
 import { expiryFields, newRecord, newRequestId, rateLimitFields } from '../../pipeline/record.js';
 import type { Services } from '../../pipeline/services.js';
 import { refuseHandshake } from '../../upstream/handshake.js';
-import type { ListenerLimits } from '../limits.js';
+import type { ListenerLimits } from '../http1-input.js';
 import { createPublicServer, type PortHandlers, type PublicServer } from '../server.js';
 import {
   type ForwardAuthProtocol,

@@ -12,7 +12,7 @@ import {
 import { guarded } from '../../../util/async.js';
 import type { Services } from '../../../pipeline/services.js';
 import { Http2Connections, MAX_STREAMS, SESSION_MEMORY } from '../../http2-connections.js';
-import type { ListenerLimits } from '../../limits.js';
+import type { ListenerLimits } from '../../http1-input.js';
 import { type PublicServer, TCP_OPTIONS } from '../../server.js';
 import { handleCheckCall } from './check.js';
 import { type CheckResponse, type Received, readCheckRequest, writeCheckResponse } from './messages.js';
