@@ -99,12 +99,6 @@ export class Http2Exchange implements UpstreamExchange, BodySink {
     return true;
   }
 
-  get isUnwritten(): boolean {
-    const stream = this.#stream;
-    if (stream === undefined || this.#hasEnded || this.#hasResponse || stream.closed) return false;
-    return stream.state.state === constants.NGHTTP2_STREAM_STATE_IDLE;
-  }
-
   pause(): void {
     this.#stream?.pause();
   }
