@@ -15,7 +15,7 @@
  *   'gate/identity': typeof import('../../src/gate/identity.js'),
  *   'gate/ownership': typeof import('../../src/gate/ownership.js'),
  *   'gate/what-if': typeof import('../../src/gate/what-if.js'),
- *   'net/socket-reader': typeof import('../../src/net/socket-reader.js'),
+ *   'net/socket': typeof import('../../src/net/socket.js'),
  *   'http1/events': typeof import('../../src/http1/events.js'),
  *   'http1/request-parser': typeof import('../../src/http1/request-parser.js'),
  *   'http1/response-parser': typeof import('../../src/http1/response-parser.js'),

@@ -85,8 +85,8 @@ export class Gate {
     if (route.auth === 'none') return admitted(match, action, null, null);
     if (route.endpoint !== null && this.#ignoresCredential(route.endpoint, head))
       return withoutCredential(head, match, this.#parts.sites.ownOrigins);
-    const service = serviceOf(head, match);
-    if (isRefused(service)) return refused(service, route, action, null);
+    const service = route.service === null ? null : serviceOf(head, match);
+    if (service !== null && isRefused(service)) return refused(service, route, action, null);
     const subject = this.#parts.authenticator.authenticate(head, now);
     return subject instanceof Promise
       ? subject.then((found) => this.#limit(head, match, action, service, found, now))

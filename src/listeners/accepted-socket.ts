@@ -1,6 +1,6 @@
 import type { ServerHttp2Session, ServerHttp2Stream } from 'node:http2';
 import { Socket } from 'node:net';
-import type { ReadOption } from '../net/socket-reader.js';
+import type { ReadOption } from '../net/socket.js';
 
 /** What Node keeps for itself: the handle of a socket, and the properties that hold `onread`. */
 interface Internals {

@@ -164,7 +164,7 @@ function forward(
   identity: readonly string[],
 ): void {
   const { services, record } = exchange;
-  const upstream = services.upstreamOf(route.upstream);
+  const upstream = services.upstreams.named(route.upstream);
   record.upstream = upstream.name;
   const writesLeft = rateLimitFields(services.rateLimitNames, writes);
   exchange.limitFields = joinFields(writesLeft, expiryFields(services.expiryWarning, record.subject));

@@ -3,7 +3,7 @@ import { performance } from 'node:perf_hooks';
 import { mayHaveEmptyBody } from '../domain/methods.js';
 import type { Refusal } from '../domain/refusal.js';
 import { firstField } from '../http/fields.js';
-import { flushWrites } from '../net/write-batch.js';
+import { flushWrites } from '../net/socket.js';
 import { writeRawReply } from '../http/write-reply.js';
 import { CLOSED, DATA, END, type Fault, HEAD, NEED_DATA } from '../http1/events.js';
 import { otherProtocolOf } from '../http1/other-protocol.js';

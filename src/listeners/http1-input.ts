@@ -1,5 +1,5 @@
 import type { Socket } from 'node:net';
-import { SocketReader } from '../net/socket-reader.js';
+import { SocketReader } from '../net/socket.js';
 import { DATA, END, type Event, type MessageLimits, NEED_DATA } from '../http1/events.js';
 import { RequestParser } from '../http1/request-parser.js';
 import { setOnread } from './accepted-socket.js';

@@ -4,7 +4,7 @@ import type { IncomingRequest, ParsedRequest, OutgoingResponse } from '../http/e
 import type { RequestParser } from '../http1/request-parser.js';
 import { FollowedResponse, LazyEmitter } from './lazy-emitter.js';
 import { forbidsContent } from '../domain/statuses.js';
-import { batchWrites, flushLarge, flushWrites } from '../net/write-batch.js';
+import { batchWrites, flushLarge, flushWrites } from '../net/socket.js';
 import {
   CHUNK_END,
   CHUNKED,

@@ -51,7 +51,7 @@ const WEBSOCKET: Entrance<HandshakeExchange> = {
   },
   refusalOf: ({ services }, head, verdict) =>
     verdict.refusal ??
-    refuseWebSocket(head, verdict, (upstream) => services.upstreamOf(upstream).settings.protocol),
+    refuseWebSocket(head, verdict, (upstream) => services.upstreams.named(upstream).settings.protocol),
   allow: openTunnel,
   replyTo: (_exchange, refusal) => refusalReply(refusal),
   write: ({ socket, record }, reply) => writeRawReply(socket, reply, record.requestId),
@@ -122,7 +122,7 @@ function openTunnel(
   identity: readonly string[],
 ): void {
   const { services, record, socket, streams } = exchange;
-  const upstream = services.upstreamOf(route.upstream);
+  const upstream = services.upstreams.named(route.upstream);
   record.upstream = upstream.name;
   const target = withoutSegments(head.target, route.strippedSegments);
   const fields = services.requestHeaders(head, identity, record.requestId, route.strippedPrefix);

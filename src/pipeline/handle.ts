@@ -135,7 +135,7 @@ function admit<X extends Exchange>(
 ): void {
   const { services } = exchange;
   const { subject, route } = admitted;
-  if (services.hasEndedSince(subject, judgedAt)) {
+  if (services.endings.hasEndedSince(subject, judgedAt)) {
     admitAgain(exchange, entrance, head, admitted);
     return;
   }
@@ -150,7 +150,8 @@ function admit<X extends Exchange>(
     identity
       .then((fields) => {
         if (exchange.recipient.destroyed) finish(exchange);
-        else if (services.hasEndedSince(subject, judgedAt)) admitAgain(exchange, entrance, head, admitted);
+        else if (services.endings.hasEndedSince(subject, judgedAt))
+          admitAgain(exchange, entrance, head, admitted);
         else entrance.allow(exchange, head, admitted, fields);
       })
       .catch((error: unknown) => fault(exchange, entrance, error));
@@ -177,12 +178,12 @@ export async function judgeAgain<X extends Exchange>(
   entrance: Entrance<X>,
   head: RequestHead,
   { writes, guarded }: Admitted,
-  { recheckGate, hasEndedSince }: Services,
+  { recheckGate, endings }: Services,
 ): Promise<Admitted | undefined> {
   for (;;) {
     const judgedAt = performance.now();
     const verdict = await judge(exchange.record, recheckGate, head);
-    if (hasEndedSince(verdict.subject, judgedAt)) continue;
+    if (endings.hasEndedSince(verdict.subject, judgedAt)) continue;
     noteFindings(exchange.record, verdict);
     const refusal = entrance.refusalOf(exchange, head, verdict);
     if (exchange.recipient.destroyed) finish(exchange);
@@ -202,7 +203,7 @@ function boundRequest<X extends Exchange>(
   const { requestId } = record;
   if (!forwards) return { method, target, requestId };
   // The configuration check ensured that all addresses have the same path.
-  const prefix = services.upstreamOf(upstream).addresses[0]?.prefix ?? '';
+  const prefix = services.upstreams.named(upstream).addresses[0]?.prefix ?? '';
   return { method, target: prefix + withoutSegments(target, strippedSegments), requestId };
 }
 

@@ -113,8 +113,7 @@ export function createRuntime(
   const reserved = reservedIdentity(config);
   const { writes_per_hour: perHour } = config.rate_limit;
   const { warn_before: warnBefore } = config.tokens;
-  const upstreams = new Upstreams(config.upstreams, log);
-  const standardUpstream = defaultUpstream(config);
+  const upstreams = new Upstreams(config.upstreams, defaultUpstream(config), log);
 
   const issuers =
     config.jwt_issuers.length === 0
@@ -171,7 +170,7 @@ export function createRuntime(
     schemes,
     gate,
     recheckGate,
-    hasEndedSince: (subject, time) => opened.endings.hasEndedSince(subject, time),
+    endings: opened.endings,
     shadow,
     handlerOf: createHandlers({
       directory: store.directory,
@@ -213,7 +212,7 @@ export function createRuntime(
       credentialNames: credentials,
       ownCookies: [...credentialCookies, ...otherCookies],
     }),
-    upstreamOf: (name) => upstreams.named(name ?? standardUpstream),
+    upstreams,
     identify: createIdentify(
       config.identity.headers,
       policy.sessionScope,

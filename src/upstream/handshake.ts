@@ -5,7 +5,7 @@ import { forbidsContent } from '../domain/statuses.js';
 import { fieldValues, hasItem } from '../http/fields.js';
 import { hasBody, type RequestHead } from '../http/head.js';
 import { CHUNKED, chunkStart, responseHead, UNFRAMED } from '../http1/write.js';
-import { responseLimits } from './connection.js';
+import { responseLimits } from './connect.js';
 import type { RefusedHandshake } from './tunnel.js';
 import type { Admitted } from '../gate/verdict.js';
 

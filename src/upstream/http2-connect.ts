@@ -5,7 +5,7 @@ import type { UpstreamRequest } from './upstream-request.js';
 import { type ClientHttp2Session, type ClientHttp2Stream, connect, constants } from 'node:http2';
 import type { Socket } from 'node:net';
 import type { TLSSocket } from 'node:tls';
-import { type Connect, MAX_RESPONSE_FIELDS, MAX_RESPONSE_HEAD } from './connection.js';
+import { type Connect, MAX_RESPONSE_FIELDS, MAX_RESPONSE_HEAD } from './connect.js';
 import { BrokenStream, codeOf, InvalidUpstreamResponse, NotHttp2, NotProcessed } from './faults.js';
 
 /** @throws TypeError for a name or value that cannot be sent */

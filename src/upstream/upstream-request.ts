@@ -2,7 +2,7 @@ import { CHUNK_END, CHUNKED, chunkStart, lastChunk, type Length } from '../http1
 import type { Refusal } from '../domain/refusal.js';
 import type { IncomingRequest } from '../http/exchange.js';
 import type { Socket } from 'node:net';
-import { batchWrites, flushLarge } from '../net/write-batch.js';
+import { batchWrites, flushLarge } from '../net/socket.js';
 
 export interface UpstreamRequest {
   readonly method: string;

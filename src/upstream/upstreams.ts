@@ -173,9 +173,14 @@ function isBetter(a: Address, b: Address): boolean {
 /** The upstreams of a configuration. Nothing connects before the first request, except health checks. */
 export class Upstreams {
   readonly #byName: ReadonlyMap<string, Upstream>;
+  readonly #standard: string;
 
-  /** @throws Error when a file of `tls` cannot be read */
-  constructor(settings: Config['upstreams'], log: Log) {
+  /**
+   * @param standard the name of the one for routes that do not name one
+   * @throws Error when a file of `tls` cannot be read
+   */
+  constructor(settings: Config['upstreams'], standard: string, log: Log) {
+    this.#standard = standard;
     const upstreamLog = createUpstreamLog(log);
     this.#byName = new Map(
       Object.entries(settings).map(([name, each]) => [name, new Upstream(name, each, upstreamLog)]),
@@ -188,8 +193,8 @@ export class Upstreams {
   }
 
   /** Returns a route's upstream. The configuration check ensured that it exists. */
-  named(name: string): Upstream {
-    const upstream = this.#byName.get(name);
+  named(name: string | null): Upstream {
+    const upstream = this.#byName.get(name ?? this.#standard);
     if (upstream === undefined) throw new Error(`no upstream is named ${name}`);
     return upstream;
   }

@@ -151,7 +151,7 @@ t.test('attributes time and memory to stages', async (t) => {
       ['file:///x/dist/upstream/connection.js', 'upstream'],
       ['file:///x/dist/http1/response-parser.js', undefined],
       ['file:///x/dist/listeners/http1-connection.js', 'receive'],
-      ['file:///x/dist/upstream/forward-handler.js', 'forward'],
+      ['file:///x/dist/upstream/forward.js', 'forward'],
       ['file:///x/dist/pipeline/access-log.js', 'log'],
       ['file:///x/dist/pipeline/handle.js', 'pipeline'],
       ['node:net', undefined],

@@ -56,8 +56,8 @@ async function startHolding(t: Parameters<typeof startInProcess>[0] & Parameters
     default_route: { action: 'api', upstream: 'api' },
   };
   let waiting = () => 0;
-  const services = ({ upstreamOf }: Services) => {
-    waiting = () => upstreamOf('api').limiter.waiting;
+  const services = ({ upstreams }: Services) => {
+    waiting = () => upstreams.named('api').limiter.waiting;
     return { forward, upgrade };
   };
   const inProcess = await startInProcess(t, config, { services });
