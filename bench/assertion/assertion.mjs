@@ -14,7 +14,7 @@ import { measureRound } from '../lib/round.mjs';
 import { median } from '../lib/statistics.mjs';
 import { warmUp } from '../lib/wrk.mjs';
 
-const { Assertions } = await built('gate/assertion');
+const { Assertions } = await built('gate/identity');
 const { syntheticToken } = await built('gate/what-if');
 const { values } = parseArgs({
   options: {

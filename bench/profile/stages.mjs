@@ -38,18 +38,17 @@ export const STAGES = {
  * @type {[pattern: RegExp, row: string | undefined][]}
  */
 const OWNERS = [
-  [/\/dist\/http\/write-batch\.js$/, 'send'],
-  [/\/dist\/http\/write-batch\.js$/, 'send'],
+  [/\/dist\/net\/socket\.js$/, 'send'],
   [/\/dist\/domain\/secret\.js$/, 'authenticate'],
   [/\/dist\/http\/(?:replies|write-reply)\.js$/, 'answer'],
   [/\/dist\/http\//, 'head'],
   [/\/dist\/gate\/authenticate\.js$|\/dist\/accounts\//, 'authenticate'],
-  [/\/dist\/gate\/(?:identity|assertion)\.js$/, 'identity'],
+  [/\/dist\/gate\/identity\.js$/, 'identity'],
   [/\/dist\/gate\/|\/dist\/policy\//, 'authorize'],
   [/\/dist\/store\/|\/node_modules\/(?:lmdb|msgpackr|ordered-binary|weak-lru-cache|lru-cache|ioredis)\//, 'store'],
-  [/\/dist\/upstream\/(?:connection|connection-pool|request-body-writer)\.js$/, 'upstream'],
-  [/\/dist\/listeners\/http1-(?:connection|connections|request)\.js$/, 'receive'],
-  [/\/dist\/listeners\/http1-response\.js$/, 'forward'],
+  [/\/dist\/upstream\/(?:connection|upstream-request)\.js$/, 'upstream'],
+  [/\/dist\/listeners\/http1-(?:connection|connections|input)\.js$/, 'receive'],
+  [/\/dist\/listeners\/http1-message\.js$/, 'forward'],
   [/\/dist\/upstream\//, 'forward'],
   [/\/dist\/pipeline\/(?:access-log|auditor)\.js$|\/dist\/observe\/(?:log|audit|destination|printable)\.js$|\/node_modules\/(?:pino|sonic-boom|safe-stable-stringify|quick-format-unescaped|fast-redact|@pinojs\/\w+)\//, 'log'],
   [/\/dist\/observe\/|\/dist\/server\/observing\.js$|\/node_modules\/(?:prom-client|tdigest)\//, 'metrics'],

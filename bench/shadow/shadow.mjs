@@ -25,10 +25,9 @@ const { withShadow } = await built('config/shadow');
 const { syntheticToken } = await built('gate/what-if');
 const { Gate } = await built('gate/gate');
 const { Ownership } = await built('gate/ownership');
-const { ShadowGate } = await built('gate/shadow-gate');
-const { NO_DEFAULTS, TokenLimits } = await built('gate/token-limits');
-const { ShadowDifferences } = await built('pipeline/shadow-differences');
-const { Shadow } = await built('pipeline/shadow');
+const { ShadowGate } = await built('gate/what-if');
+const { NO_DEFAULTS, TokenLimits } = await built('gate/authenticate');
+const { Shadow, ShadowDifferences } = await built('pipeline/shadow');
 
 const folder = mkdtempSync(join(tmpdir(), 'latchkey-bench-'));
 writeFileSync(

@@ -2,7 +2,7 @@ import { loadConfig } from '../config/load.js';
 import type { ConnectionFailed } from '../util/system-error.js';
 import { formatTime } from '../util/time.js';
 import { fetchLimited } from '../net/fetch-limited.js';
-import type { describeDifferences } from '../pipeline/shadow-differences.js';
+import type { describeDifferences } from '../pipeline/shadow.js';
 import type { LiveMember } from '../store/fleet-store.js';
 import { membersOf } from './access-log.js';
 import type { ReportOptions } from './terminal/options.js';

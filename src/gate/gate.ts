@@ -14,10 +14,9 @@ import type { Policy } from '../policy/decide.js';
 import type { EndpointRule, Route } from '../policy/route.js';
 import { guardedUser, type Match } from '../policy/routes.js';
 import type { Sites } from '../policy/sites.js';
-import type { Authenticator } from './authenticate.js';
+import type { Authenticator, TokenLimits } from './authenticate.js';
 import type { Ownership } from './ownership.js';
 import { isRefused, type NamedService, serviceOf } from './service.js';
-import type { TokenLimits } from './token-limits.js';
 import {
   type Admitted,
   admitted,
@@ -86,8 +85,8 @@ export class Gate {
     if (route.auth === 'none') return admitted(match, action, null, null);
     if (route.endpoint !== null && this.#ignoresCredential(route.endpoint, head))
       return withoutCredential(head, match, this.#parts.sites.ownOrigins);
-    const service = serviceOf(head, match);
-    if (isRefused(service)) return refused(service, route, action, null);
+    const service = route.service === null ? null : serviceOf(head, match);
+    if (service !== null && isRefused(service)) return refused(service, route, action, null);
     const subject = this.#parts.authenticator.authenticate(head, now);
     return subject instanceof Promise
       ? subject.then((found) => this.#limit(head, match, action, service, found, now))

@@ -5,7 +5,7 @@ import type { Token } from '../domain/token.js';
 import type { Refusal } from '../domain/refusal.js';
 import type { Tokens } from '../accounts/tokens.js';
 import { limitedDetail, type Policy } from '../policy/decide.js';
-import { type DefaultLimits, NO_DEFAULTS } from './token-limits.js';
+import { type DefaultLimits, NO_DEFAULTS } from './authenticate.js';
 import { policyRefusal } from './verdict.js';
 
 /** Who owns a record: the caller, or another user of the same customer. */

@@ -1,7 +1,15 @@
 import type { SessionSubject, Subject, TokenSubject } from '../domain/credential.js';
 import { restrictedTo, type Token } from '../domain/token.js';
 import type { User } from '../domain/user.js';
-import type { WhatIf } from './gate.js';
+import { type Gate, type GateServices, type WhatIf, whatIfGate } from './gate.js';
+import type { MaybePromise } from '../util/async.js';
+import type { Refusal } from '../domain/refusal.js';
+import type { EpochMs } from '../util/time.js';
+import type { RequestHead } from '../http/head.js';
+import type { Policy } from '../policy/decide.js';
+import type { Sites } from '../policy/sites.js';
+import type { Verdict } from './verdict.js';
+import { type Owner, Ownership } from './ownership.js';
 
 /** The sender of a hypothetical request: nobody, one with an invalid credential, or a subject. */
 export type Sender = 'anonymous' | 'invalid' | Subject;
@@ -58,3 +66,118 @@ export function storedToken(id: string, userId: string): Token {
     id, digest: '', kind: 'token', userId, name: '', scopes: [], services: [], serviceId: null, createdAt: 0, updatedAt: 0, expiresAt: null,
   };
 } // prettier-ignore
+
+export interface OtherRules {
+  readonly sites: Sites;
+  readonly policy: Policy;
+}
+
+/** The refusal that stands for something that was not looked up. */
+const NOT_LOOKED_UP: Refusal = { refusal: 'store_unavailable' };
+
+/**
+ * Evaluates a request by other rules, after the gate decided it by its own, with the gate's findings. The
+ * store is asked only for what the gate did not need, and nothing is counted or recorded.
+ */
+export class ShadowGate {
+  readonly #findings: ReusedFindings;
+  readonly #gate: Gate;
+
+  constructor(parts: GateServices, { sites, policy }: OtherRules) {
+    this.#findings = new ReusedFindings(parts, policy);
+    this.#gate = whatIfGate({
+      sites,
+      policy,
+      authenticator: this.#findings,
+      ownership: this.#findings,
+      tokenLimits: parts.tokenLimits,
+      tokens: this.#findings,
+    });
+  }
+
+  /** @param mayAsk whether the store may be asked for a credential that the gate did not check */
+  evaluate(head: RequestHead, verdict: Verdict, mayAsk: boolean): MaybePromise<Verdict> {
+    this.#findings.begin(verdict, mayAsk);
+    try {
+      return this.#gate.evaluate(head, Date.now());
+    } finally {
+      // Another request may be in progress when later continuations run.
+      this.#findings.begin(null, true);
+    }
+  }
+}
+
+/** Whether there is no verdict because something was not looked up. */
+export function isUnknown({ refusal }: Verdict): boolean {
+  return refusal === NOT_LOOKED_UP;
+}
+
+/** The gate's findings about the current request, with the store as the source of everything else. */
+class ReusedFindings {
+  readonly #parts: GateServices;
+  readonly #rules: Ownership;
+  #verdict: Verdict | null = null;
+  #mayAsk = true;
+
+  constructor(parts: GateServices, policy: Policy) {
+    this.#parts = parts;
+    this.#rules = new Ownership({ trace: async () => undefined }, policy);
+  }
+
+  begin(verdict: Verdict | null, mayAsk: boolean): void {
+    this.#verdict = verdict;
+    this.#mayAsk = mayAsk;
+  }
+
+  isSent(head: RequestHead): boolean {
+    return this.#parts.authenticator.isSent(head);
+  }
+
+  authenticate(head: RequestHead, now: EpochMs): MaybePromise<Subject | Refusal> {
+    if (this.#verdict !== null) {
+      const { subject, refusal } = this.#verdict;
+      if (refusal !== undefined && isOfCredential(refusal)) return refusal;
+      if (subject !== null) return subject;
+    }
+    return this.#mayAsk || !this.isSent(head)
+      ? this.#parts.authenticator.authenticate(head, now)
+      : NOT_LOOKED_UP;
+  }
+
+  async ofToken(id: string, subject: Subject): Promise<Owner | Refusal> {
+    const verdict = this.#verdict;
+    if (verdict !== null && verdict.route?.endpoint?.id === 'token') {
+      if (verdict.isOthers === true) return 'other';
+      if (verdict.refusal === undefined) return 'self';
+      if (verdict.refusal.refusal === 'not_found') return verdict.refusal;
+    }
+    return this.#parts.ownership.ofToken(id, subject);
+  }
+
+  ofCustomer(id: string, subject: Subject): Owner | Refusal {
+    return this.#rules.ofCustomer(id, subject);
+  }
+
+  refuseOthers(subject: Subject, action: string): Refusal | undefined {
+    return this.#rules.refuseOthers(subject, action);
+  }
+
+  async hasActive(userId: string, customerId: string, now: EpochMs): Promise<boolean | 'similar'> {
+    const verdict = this.#verdict;
+    if (verdict?.guarded?.userId === userId) return verdict.guarded.isActive;
+    return this.#parts.tokens.hasActive(userId, customerId, now);
+  }
+}
+
+/** Whether a refusal is about the credential, so that any route that takes one refuses likewise. */
+function isOfCredential({ refusal }: Refusal): boolean {
+  switch (refusal) {
+    case 'unauthenticated':
+    case 'token_expired':
+    case 'address':
+    case 'token_rate':
+      return true;
+    default:
+      return false;
+  }
+}

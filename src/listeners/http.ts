@@ -2,6 +2,7 @@ import type { IncomingRequest, OutgoingResponse, ParsedRequest, Serve } from '..
 import { networkOf } from '../util/addresses.js';
 import { isRead } from '../domain/methods.js';
 import { withoutSegments } from '../domain/path.js';
+import type { Subject } from '../domain/credential.js';
 import type { Refusal } from '../domain/refusal.js';
 import type { Call } from '../endpoints/endpoint.js';
 import { parseBodyOf } from '../endpoints/endpoints.js';
@@ -10,16 +11,24 @@ import { type Reply, refusalReply, withCors, withHeaders } from '../http/replies
 import { joinFields } from '../http/fields.js';
 import { grpcReply, isGrpcCall } from '../http/grpc.js';
 import type { RequestHead } from '../http/head.js';
-import { loginRedirect } from '../pipeline/login-redirect.js';
+import { loginRedirect } from '../pipeline/browsers.js';
 import { anonymousBodies, readBody } from '../http/read-body.js';
 import { writeReply } from '../http/write-reply.js';
-import { rateLimitFields } from '../pipeline/response-fields.js';
-import { noteRoute } from '../pipeline/record.js';
-import { RequestHandler } from '../pipeline/request-handler.js';
+import {
+  answer,
+  type Entrance,
+  type Exchange,
+  fault,
+  finish,
+  handle,
+  judgeAgain,
+  refuse,
+  writeRefusal,
+} from '../pipeline/handle.js';
+import { expiryFields, newRecord, newRequestId, rateLimitFields, traceCall } from '../pipeline/record.js';
 import type { Services } from '../pipeline/services.js';
-import { traceCall } from '../pipeline/trace.js';
 import type { Stream, StreamRevalidator, WatchedStream } from '../pipeline/streams.js';
-import type { ForwardOutcome, ForwardOwner, InFlight } from '../upstream/forward-request.js';
+import type { ForwardOutcome, ForwardOwner, InFlight } from '../upstream/forward.js';
 
 /**
  * The entrance for HTTP/1.1 and HTTP/2: allowed requests are forwarded, or served by a built-in endpoint.
@@ -27,7 +36,7 @@ import type { ForwardOutcome, ForwardOwner, InFlight } from '../upstream/forward
  *   endpoint waits for its body
  */
 export function createRequestListener(services: () => Services, streams: StreamRevalidator): Serve {
-  return (req, res) => new HttpRequestHandler(services, streams, req, res).handle();
+  return (req, res) => handle(new HttpExchange(services, streams, req, res), HTTP);
 }
 
 /** Returns the reply to a refusal outside any handler. @param req undefined when none was parsed */
@@ -39,6 +48,28 @@ export function refusalOutside({ cors, readHead }: Services, refusal: Refusal, r
   return said === null ? reply : withCors(reply, said);
 }
 
+const HTTP: Entrance<HttpExchange> = {
+  forwards: true,
+  answersPreflights: true,
+  read: ({ services, req }) => services.readHead(req),
+  refusalOf: (_exchange, _head, verdict) => verdict.refusal,
+  allow: (exchange, head, admitted, identity) => {
+    const { endpoint } = admitted.route;
+    if (endpoint === null) forward(exchange, head, admitted, identity);
+    else
+      serve(exchange, head, admitted, endpoint.name).catch((error: unknown) => fault(exchange, HTTP, error));
+  },
+  replyTo: ({ record: { head, loginPath }, services }, refusal) =>
+    (head === null ? null : loginRedirect(head, refusal, loginPath, services)) ?? refusalReply(refusal),
+  /** A gRPC client receives a refusal in its own protocol. */
+  write: ({ services: { cors }, record, req, res }, plain, isRefusal) => {
+    const reply = isRefusal && isGrpcCall(req) ? grpcReply(plain) : plain;
+    const isPreflight = record.outcome === 'preflight' || record.outcome === 'preflight_refused';
+    const said = cors === null || isPreflight ? null : cors.headersFor(record.head, req.rawHeaders);
+    writeReply(req, res, said === null ? reply : withCors(reply, said), record.requestId);
+  },
+};
+
 const OUTCOME_OF_ABORT = {
   client: 'aborted_by_client',
   upstream: 'aborted_by_upstream',
@@ -46,18 +77,20 @@ const OUTCOME_OF_ABORT = {
   yielded: 'overloaded',
 } as const;
 
-class HttpRequestHandler extends RequestHandler implements ForwardOwner, Stream {
-  readonly #current: () => Services;
-  readonly #streams: StreamRevalidator;
-  readonly #req: IncomingRequest;
-  readonly #res: OutgoingResponse;
-  #inFlight: InFlight | undefined;
-  #watched: WatchedStream | undefined;
+class HttpExchange implements Exchange, ForwardOwner, Stream {
+  readonly current: () => Services;
+  readonly services: Services;
+  readonly streams: StreamRevalidator;
+  readonly req: IncomingRequest;
+  readonly res: OutgoingResponse;
+  readonly record = newRecord(newRequestId());
+  isForwarded = false;
+  inFlight: InFlight | undefined;
+  watched: WatchedStream | undefined;
   /** Stops reading a body for a built-in endpoint. */
-  #reading: AbortController | undefined;
+  reading: AbortController | undefined;
   /** Response fields about rate limits and the expiry of the token, flat. */
-  #limitFields: readonly string[] = [];
-  #isPreflight = false;
+  limitFields: readonly string[] = [];
 
   constructor(
     current: () => Services,
@@ -65,157 +98,40 @@ class HttpRequestHandler extends RequestHandler implements ForwardOwner, Stream 
     req: IncomingRequest,
     res: OutgoingResponse,
   ) {
-    super(current(), req.socket, res, true);
-    this.#current = current;
-    this.#streams = streams;
-    this.#req = req;
-    this.#res = res;
+    this.current = current;
+    this.services = current();
+    this.streams = streams;
+    this.req = req;
+    this.res = res;
   }
 
-  protected readHead(): RequestHead | Refusal {
-    return this.services.readHead(this.#req);
+  get peer(): IncomingRequest['socket'] {
+    return this.req.socket;
   }
 
-  protected override answerOf(refusal: Refusal): Reply {
-    const { head, loginPath } = this.record;
-    const redirect = head === null ? null : loginRedirect(head, refusal, loginPath, this.services);
-    return redirect ?? super.answerOf(refusal);
+  get recipient(): OutgoingResponse {
+    return this.res;
   }
 
-  /** A preflight is answered by its route's CORS rules: browsers send no credential with it. */
-  protected override answersAtOnce(head: RequestHead): boolean {
-    const preflight = this.services.cors?.preflight(head);
-    if (preflight === undefined) return false;
-    this.#isPreflight = true;
-    noteRoute(this.record, preflight.route);
-    this.answer({ status: 204, headers: preflight.fields }, preflight.outcome);
-    return true;
+  get head(): RequestHead {
+    return this.record.head as RequestHead;
   }
 
-  /** A gRPC client receives a refusal in its own protocol. */
-  protected write(plain: Reply, isRefusal: boolean): void {
-    const { cors } = this.services;
-    const reply = isRefusal && isGrpcCall(this.#req) ? grpcReply(plain) : plain;
-    const said =
-      cors === null || this.#isPreflight ? null : cors.headersFor(this.record.head, this.#req.rawHeaders);
-    writeReply(this.#req, this.#res, said === null ? reply : withCors(reply, said), this.record.requestId);
-  }
-
-  protected override answerEndpoint(head: RequestHead, admitted: Admitted, name: string): void {
-    this.#serve(head, admitted, name).catch((error: unknown) => this.fault(error));
-  }
-
-  async #serve(head: RequestHead, first: Admitted, name: string): Promise<void> {
-    const { auditor } = this.services;
-    if (!isRead(head.method) || first.route.endpoint?.writes === true) auditor.ensureWritable();
-    if (head.expectsContinue) this.#res.writeContinue();
-    const waits = !this.#req.readableEnded;
-    const bytes = await this.#readBody(head, waits && first.subject === null);
-    if (bytes === undefined) {
-      this.finish();
-      return;
-    }
-    const body = Buffer.isBuffer(bytes) ? parseBodyOf(name, bytes, head.contentType) : bytes;
-    if ('refusal' in body) {
-      this.refuse(body);
-      return;
-    }
-    const services = waits ? this.#current() : this.services;
-    const admitted = waits ? await this.judgeAgain(head, first, services) : first;
-    if (admitted === undefined) return;
-    if (admitted.route.endpoint?.name !== name) {
-      this.refuse({ refusal: 'overloaded', detail: 'The configuration changed; repeat the request' });
-      return;
-    }
-    await this.#call(services, name, { head, path: admitted.path, body, subject: admitted.subject, now: Date.now() });
-  } // prettier-ignore
-
-  /** A client may take its time, so the request is refused when it is no longer allowed. */
-  async #readBody(head: RequestHead, isAnonymous: boolean): Promise<Buffer | Refusal | undefined> {
-    const { bodyLimits } = this.services;
-    const shared = isAnonymous ? { budget: anonymousBodies, network: networkOf(head.client.address) } : null;
-    this.#reading = new AbortController();
-    this.#watched = this.#streams.watch(this);
-    try {
-      return await readBody(this.#req, head.contentLength, bodyLimits, shared, this.#reading.signal);
-    } finally {
-      this.#reading = undefined;
-      this.#streams.end(this.#watched);
-    }
-  }
-
-  async #call({ handlerOf, auditor }: Services, name: string, call: Call): Promise<void> {
-    const handler = handlerOf(name);
-    const { trace } = this.record;
-    const answer = await this.#streams.act(call.subject, () =>
-      trace === undefined ? handler(call) : trace.run(() => handler(call)),
-    );
-    if ('refusal' in answer) this.refuse(answer);
-    else {
-      try {
-        auditor.record(answer.auditEvents, this.record);
-        const last = answer.after === undefined ? answer : await answer.after();
-        this.answer(withHeaders(last, this.expiryFields()), 'answered');
-      } finally {
-        if (answer.sent !== undefined) this.#whenSent(answer.sent);
-      }
-    }
-  }
-
-  #whenSent(sent: () => void): void {
-    const res = this.#res;
-    // An HTTP/2 stream asks for no `drain` once it has ended, but always closes.
-    const isPending = 'stream' in this.#req || res.writableNeedDrain;
-    if (isPending && !res.destroyed) res.once('close', sent);
-    else sent();
-  }
-
-  protected allow(head: RequestHead, { route, writes }: Admitted, identity: readonly string[]): void {
-    const { services, record } = this;
-    const upstream = services.upstreamOf(route.upstream);
-    record.upstream = upstream.name;
-    const writesLeft = rateLimitFields(services.rateLimitNames, writes);
-    this.#limitFields = joinFields(writesLeft, this.expiryFields());
-    const { strippedSegments: stripped } = route;
-    const target = stripped === 0 ? head.target : withoutSegments(head.target, stripped);
-    const fields = services.requestHeaders(head, identity, record.requestId, route.strippedPrefix);
-    if (record.trace !== undefined) fields.push(...traceCall(record.trace, upstream, head.method, target));
-    this.#watched = this.#streams.watch(this);
-    this.#inFlight = services.forward({
-      head,
-      req: this.#req,
-      res: this.#res,
-      upstream,
-      target,
-      limits: route.limits,
-      fields,
-      responseFields: ['X-Request-Id', record.requestId, ...this.#limitFields],
-      allowsServiceWorker: route.allowsServiceWorker,
-      cors: route.cors === null ? null : route.cors.headersFor(head.origin),
-      owner: this,
-    });
-    this.isForwarded = true;
+  get subject(): Subject | null {
+    return this.record.subject;
   }
 
   forwardRefused(refusal: Refusal): void {
     try {
-      this.writeRefusal(refusal, this.#limitFields);
+      writeRefusal(this, HTTP, refusal, this.limitFields);
     } catch (error) {
-      this.fault(error);
+      fault(this, HTTP, error);
     }
   }
 
-  forwardEnded(outcome: ForwardOutcome): void {
-    try {
-      this.#forwarded(outcome);
-    } catch (error) {
-      this.fault(error);
-    }
-  }
-
-  #forwarded({ status, aborted, sentAt, firstByteAt }: ForwardOutcome): void {
+  forwardEnded({ status, aborted, sentAt, firstByteAt }: ForwardOutcome): void {
     const { record } = this;
-    this.#streams.end(this.#watched);
+    this.streams.end(this.watched);
     record.sentAt = sentAt;
     record.firstByteAt = firstByteAt;
     record.upstreamStatus = status;
@@ -223,16 +139,139 @@ class HttpRequestHandler extends RequestHandler implements ForwardOwner, Stream 
       record.status = status;
       record.outcome = aborted === null ? 'forwarded' : OUTCOME_OF_ABORT[aborted];
     }
-    this.finish();
+    try {
+      finish(this);
+    } catch (error) {
+      fault(this, HTTP, error);
+    }
   }
 
   abort(reason: Refusal): void {
-    if (this.#reading !== undefined) {
-      this.#reading.abort(reason);
+    if (this.reading !== undefined) {
+      this.reading.abort(reason);
       return;
     }
     this.record.detail = reason.refusal;
     this.services.auditor.streamEnded(reason, this.record);
-    this.#inFlight?.abort(reason);
+    this.inFlight?.abort(reason);
   }
+}
+
+function forward(
+  exchange: HttpExchange,
+  head: RequestHead,
+  { route, writes }: Admitted,
+  identity: readonly string[],
+): void {
+  const { services, record } = exchange;
+  const upstream = services.upstreams.named(route.upstream);
+  record.upstream = upstream.name;
+  const writesLeft = rateLimitFields(services.rateLimitNames, writes);
+  exchange.limitFields = joinFields(writesLeft, expiryFields(services.expiryWarning, record.subject));
+  const { strippedSegments: stripped } = route;
+  const target = stripped === 0 ? head.target : withoutSegments(head.target, stripped);
+  const fields = services.requestHeaders(head, identity, record.requestId, route.strippedPrefix);
+  if (record.trace !== undefined) fields.push(...traceCall(record.trace, upstream, head.method, target));
+  exchange.watched = exchange.streams.watch(exchange);
+  exchange.inFlight = services.forward({
+    head,
+    req: exchange.req,
+    res: exchange.res,
+    upstream,
+    target,
+    limits: route.limits,
+    fields,
+    responseFields: ['X-Request-Id', record.requestId, ...exchange.limitFields],
+    allowsServiceWorker: route.allowsServiceWorker,
+    cors: route.cors === null ? null : route.cors.headersFor(head.origin),
+    owner: exchange,
+  });
+  exchange.isForwarded = true;
+}
+
+/** Runs a built-in endpoint once the body has arrived. */
+async function serve(
+  exchange: HttpExchange,
+  head: RequestHead,
+  first: Admitted,
+  name: string,
+): Promise<void> {
+  const { req, res } = exchange;
+  const { auditor } = exchange.services;
+  if (!isRead(head.method) || first.route.endpoint?.writes === true) auditor.ensureWritable();
+  if (head.expectsContinue) res.writeContinue();
+  const waits = !req.readableEnded;
+  const bytes = await readBodyOf(exchange, head, waits && first.subject === null);
+  if (bytes === undefined) {
+    finish(exchange);
+    return;
+  }
+  const body = Buffer.isBuffer(bytes) ? parseBodyOf(name, bytes, head.contentType) : bytes;
+  if ('refusal' in body) {
+    refuse(exchange, HTTP, body);
+    return;
+  }
+  const services = waits ? exchange.current() : exchange.services;
+  const admitted = waits ? await judgeAgain(exchange, HTTP, head, first, services) : first;
+  if (admitted === undefined) return;
+  if (admitted.route.endpoint?.name !== name) {
+    refuse(exchange, HTTP, {
+      refusal: 'overloaded',
+      detail: 'The configuration changed; repeat the request',
+    });
+    return;
+  }
+  const { path, subject } = admitted;
+  await call(exchange, services, name, { head, path, body, subject, now: Date.now() });
+}
+
+/** A client may take its time, so the request is refused when it is no longer allowed. */
+async function readBodyOf(
+  exchange: HttpExchange,
+  head: RequestHead,
+  isAnonymous: boolean,
+): Promise<Buffer | Refusal | undefined> {
+  const { bodyLimits } = exchange.services;
+  const shared = isAnonymous ? { budget: anonymousBodies, network: networkOf(head.client.address) } : null;
+  exchange.reading = new AbortController();
+  exchange.watched = exchange.streams.watch(exchange);
+  try {
+    return await readBody(exchange.req, head.contentLength, bodyLimits, shared, exchange.reading.signal);
+  } finally {
+    exchange.reading = undefined;
+    exchange.streams.end(exchange.watched);
+  }
+}
+
+async function call(
+  exchange: HttpExchange,
+  { handlerOf, auditor }: Services,
+  name: string,
+  given: Call,
+): Promise<void> {
+  const { record, services } = exchange;
+  const handler = handlerOf(name);
+  const { trace } = record;
+  const result = await exchange.streams.act(given.subject, () =>
+    trace === undefined ? handler(given) : trace.run(() => handler(given)),
+  );
+  if ('refusal' in result) {
+    refuse(exchange, HTTP, result);
+    return;
+  }
+  try {
+    auditor.record(result.auditEvents, record);
+    const last = result.after === undefined ? result : await result.after();
+    const expiry = expiryFields(services.expiryWarning, record.subject);
+    answer(exchange, HTTP, withHeaders(last, expiry), 'answered');
+  } finally {
+    if (result.sent !== undefined) whenSent(exchange, result.sent);
+  }
+}
+
+function whenSent({ req, res }: HttpExchange, sent: () => void): void {
+  // An HTTP/2 stream asks for no `drain` once it has ended, but always closes.
+  const isPending = 'stream' in req || res.writableNeedDrain;
+  if (isPending && !res.destroyed) res.once('close', sent);
+  else sent();
 }

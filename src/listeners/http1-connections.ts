@@ -1,8 +1,7 @@
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { Http1Connection, type Http1Owner } from './http1-connection.js';
-import type { Http1Settings } from './http1-settings.js';
-import type { ListenerLimits } from './limits.js';
+import type { Http1Settings, ListenerLimits } from './http1-input.js';
 
 /** Maximum milliseconds between checks of the time limits. */
 const MAX_SWEEP_MS = 500;

@@ -13,11 +13,9 @@ import type { Serve } from '../http/exchange.js';
 import { guarded } from '../util/async.js';
 import { compactReads, deferOutOfReads, nameLastStream } from '../http/http2.js';
 import { FIELD_BYTES } from '../http/http2-fields.js';
-import { destroyIfBroken, isReset } from './accepted-socket.js';
-import { Http2Request } from './http2-request.js';
-import { Http2Response, isAbortedByClient } from './http2-response.js';
-import type { ListenerLimits } from './limits.js';
-import { UnreadBodies } from './unread-bodies.js';
+import { destroyIfBroken, isReset, UnreadBodies } from './accepted-socket.js';
+import { Http2Request, Http2Response, isAbortedByClient } from './http2-message.js';
+import type { ListenerLimits } from './http1-input.js';
 
 /** Maximum concurrent requests per connection (RFC 9113 6.5.2 recommends no fewer). */
 export const MAX_STREAMS = 100;

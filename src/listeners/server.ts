@@ -1,4 +1,4 @@
-import { type AddressInfo, type Server, type ServerOpts, Server as TcpServer, type Socket } from 'node:net';
+import { type AddressInfo, type Server, Server as TcpServer, type ServerOpts, type Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { ListenerCertificate } from '../config/certificate.js';
 import type { Serve } from '../http/exchange.js';
@@ -7,11 +7,14 @@ import { refusalReply } from '../http/replies.js';
 import { guarded } from '../util/async.js';
 import { DEFAULT_LIMITS } from '../http1/events.js';
 import type { UnreadableInput } from '../pipeline/access-log.js';
-import type { RefusalAnswer, UpgradeListener } from './http1-settings.js';
+import type { RefusalAnswer, UpgradeListener, ListenerLimits } from './http1-input.js';
 import { Http1Connections } from './http1-connections.js';
 import { Http2Connections, serveStream } from './http2-connections.js';
-import type { ListenerLimits } from './limits.js';
 import { TlsServer } from './tls.js';
+import { createLogThrottle } from '../util/time.js';
+import { readFileSync } from 'node:fs';
+import type { Log } from '../observe/log.js';
+import { metrics } from '../observe/metrics.js';
 
 /** Milliseconds without data after which the system probes whether the peer is alive. */
 const TCP_KEEP_ALIVE_MS = 60_000;
@@ -173,4 +176,67 @@ export async function listen(
 function baseUrl({ address, port }: { address: string; port: number }, secure: boolean): string {
   const host = address === '0.0.0.0' ? '127.0.0.1' : address === '::' ? '::1' : address;
   return `${secure ? 'https' : 'http'}://${host.includes(':') ? `[${host}]` : host}:${port}`;
+}
+
+/** File descriptors reserved for the store, the log, the admin port and the process itself. */
+const RESERVED_FILES = 64;
+const INTERVAL_MS = 1_000;
+const WORTH_TELLING = 0.9;
+
+/**
+ * At the limit, it closes connections that wait for their next request, and then new ones at once.
+ * @param limit connections per process
+ */
+export function limitConnections(servers: readonly PublicServer[], limit: number, log: Log): void {
+  const allowed = Math.max(1, Math.min(limit, allowedByFiles()));
+  // A slightly lower limit is not worth a log line at every start.
+  if (allowed < WORTH_TELLING * limit) {
+    log.info(
+      { limit: allowed, configured: limit },
+      'limits.connections reduced; open file limit too low (ulimit -n)',
+    );
+  }
+  const open = new Set<Socket>();
+  let madeRoomAt = -Infinity;
+  const throttle = createLogThrottle();
+
+  const makeRoom = (): void => {
+    const now = performance.now();
+    if (now - madeRoomAt >= INTERVAL_MS) {
+      madeRoomAt = now;
+      for (const server of servers) server.closeIdleConnections();
+      for (const socket of open) if (socket.destroyed) open.delete(socket);
+    }
+    if (open.size >= allowed && throttle() !== undefined) {
+      log.warn({ limit: allowed }, 'limits.connections reached; new connections closed');
+    }
+  };
+
+  const onConnection = (socket: Socket): void => {
+    if (open.size >= allowed) makeRoom();
+    if (open.size >= allowed) {
+      metrics.refusedConnections.inc();
+      socket.destroy();
+      return;
+    }
+    open.add(socket);
+    metrics.openConnections.set(open.size);
+    socket.once('close', () => {
+      open.delete(socket);
+      metrics.openConnections.set(open.size);
+    });
+  };
+  // Runs before the server's own listener, which would start to read.
+  for (const server of servers) server.prependListener('connection', onConnection);
+}
+
+/** Each client may need a second file, for its upstream. Node raises its soft limit by itself. */
+function allowedByFiles(): number {
+  try {
+    const [, files] = /^Max open files\s+(\d+)/m.exec(readFileSync('/proc/self/limits', 'utf8')) ?? [];
+    return files === undefined ? Infinity : Math.floor((Number(files) - RESERVED_FILES) / 2);
+  } catch {
+    // Only Linux has this file.
+    return Infinity;
+  }
 }

@@ -6,7 +6,7 @@ import { guarded } from '../util/async.js';
 import { metrics } from '../observe/metrics.js';
 import type { Http1Connections } from './http1-connections.js';
 import type { Http2Connections } from './http2-connections.js';
-import type { ListenerLimits } from './limits.js';
+import type { ListenerLimits } from './http1-input.js';
 
 const MIN_VERSION = 'TLSv1.2';
 

@@ -1,19 +1,27 @@
 import type { Socket } from 'node:net';
+import type { Subject } from '../domain/credential.js';
 import { withoutSegments } from '../domain/path.js';
 import type { Refusal } from '../domain/refusal.js';
-import type { Admitted, Verdict } from '../gate/verdict.js';
+import type { Admitted } from '../gate/verdict.js';
 import type { ParsedRequest } from '../http/exchange.js';
-import type { Reply } from '../http/replies.js';
-import type { UpgradeListener } from './http1-settings.js';
+import { refusalReply } from '../http/replies.js';
+import type { UpgradeListener } from './http1-input.js';
 import type { RequestHead } from '../http/head.js';
 import { endRaw, writeRawReply } from '../http/write-reply.js';
 import { openWebSockets } from '../observe/metrics/requests.js';
-import { type Recipient, RequestHandler } from '../pipeline/request-handler.js';
-import { refuseWebSocket } from '../pipeline/handshakes.js';
+import {
+  type Entrance,
+  type Exchange,
+  finish,
+  handle,
+  type Recipient,
+  writeRefusal,
+} from '../pipeline/handle.js';
+import { expiryFields, newRecord, newRequestId, traceCall } from '../pipeline/record.js';
+import { refuseWebSocket } from '../upstream/handshake.js';
 import type { Services } from '../pipeline/services.js';
-import { traceCall } from '../pipeline/trace.js';
-import type { Stream, StreamRevalidator, WatchedStream } from '../pipeline/streams.js';
-import type { InFlight } from '../upstream/forward-request.js';
+import type { Stream, StreamRevalidator } from '../pipeline/streams.js';
+import type { InFlight } from '../upstream/forward.js';
 
 /**
  * Allowed WebSocket handshakes become a tunnel to the upstream.
@@ -26,21 +34,41 @@ export function createUpgradeListener(
 ): UpgradeListener {
   return (req, socket, headBytes) => {
     closeAtError(socket);
-    new HandshakeHandler(services(), streams, isDraining, req, socket, headBytes).handle();
+    handle(new HandshakeExchange(services(), streams, isDraining, req, socket, headBytes), WEBSOCKET);
   };
 }
 
 const SHUTTING_DOWN: Refusal = { refusal: 'overloaded', detail: 'The server is shutting down' };
 
-class HandshakeHandler extends RequestHandler implements Stream {
-  readonly #streams: StreamRevalidator;
-  readonly #isDraining: () => boolean;
-  readonly #req: ParsedRequest;
-  readonly #socket: Socket;
-  readonly #headBytes: Buffer;
-  #watched: WatchedStream | undefined;
-  #handshake: InFlight | undefined;
-  #isOpen = false;
+const WEBSOCKET: Entrance<HandshakeExchange> = {
+  forwards: true,
+  answersPreflights: false,
+  read: ({ services, record, req, isDraining }) => {
+    const head = services.readHead(req);
+    if ('refusal' in head || !isDraining()) return head;
+    record.head = head;
+    return SHUTTING_DOWN;
+  },
+  refusalOf: ({ services }, head, verdict) =>
+    verdict.refusal ??
+    refuseWebSocket(head, verdict, (upstream) => services.upstreams.named(upstream).settings.protocol),
+  allow: openTunnel,
+  replyTo: (_exchange, refusal) => refusalReply(refusal),
+  write: ({ socket, record }, reply) => writeRawReply(socket, reply, record.requestId),
+};
+
+class HandshakeExchange implements Exchange, Stream {
+  readonly services: Services;
+  readonly streams: StreamRevalidator;
+  readonly isDraining: () => boolean;
+  readonly req: ParsedRequest;
+  readonly socket: Socket;
+  readonly headBytes: Buffer;
+  readonly recipient: Recipient;
+  readonly record = newRecord(newRequestId());
+  isForwarded = false;
+  handshake: InFlight | undefined;
+  isOpen = false;
 
   constructor(
     services: Services,
@@ -50,96 +78,94 @@ class HandshakeHandler extends RequestHandler implements Stream {
     socket: Socket,
     headBytes: Buffer,
   ) {
-    super(services, socket, recipientOf(socket), true);
-    this.#streams = streams;
-    this.#isDraining = isDraining;
-    this.#req = req;
-    this.#socket = socket;
-    this.#headBytes = headBytes;
+    this.services = services;
+    this.streams = streams;
+    this.isDraining = isDraining;
+    this.req = req;
+    this.socket = socket;
+    this.headBytes = headBytes;
+    this.recipient = recipientOf(socket);
   }
 
-  protected readHead(): RequestHead | Refusal {
-    return this.services.readHead(this.#req);
+  get peer(): Socket {
+    return this.socket;
   }
 
-  protected override answersAtOnce(): boolean {
-    const isDraining = this.#isDraining();
-    if (isDraining) this.refuse(SHUTTING_DOWN);
-    return isDraining;
+  get head(): RequestHead {
+    return this.record.head as RequestHead;
   }
 
-  protected override refusalOf(head: RequestHead, verdict: Verdict): Refusal | undefined {
-    if (verdict.refusal !== undefined) return verdict.refusal;
-    const { services } = this;
-    return refuseWebSocket(head, verdict, (upstream) => services.upstreamOf(upstream).settings.protocol);
-  }
-
-  protected write(reply: Reply): void {
-    writeRawReply(this.#socket, reply, this.record.requestId);
-  }
-
-  protected allow(head: RequestHead, { route }: Admitted, identity: readonly string[]): void {
-    const { services, record } = this;
-    const socket = this.#socket;
-    const upstream = services.upstreamOf(route.upstream);
-    record.upstream = upstream.name;
-    const target = withoutSegments(head.target, route.strippedSegments);
-    const fields = services.requestHeaders(head, identity, record.requestId, route.strippedPrefix);
-    if (record.trace !== undefined) fields.push(...traceCall(record.trace, upstream, head.method, target));
-    record.sentAt = performance.now();
-    let refused = false;
-    this.#watched = this.#streams.watch(this);
-    this.#handshake = services.upgrade({
-      head,
-      subject: record.subject,
-      socket,
-      headBytes: this.#headBytes,
-      upstream,
-      target,
-      limits: route.limits,
-      fields,
-      cors: route.cors === null ? null : route.cors.headersFor(head.origin),
-      responseFields: ['X-Request-Id', record.requestId, ...this.expiryFields()],
-      refuse: (refusal) => {
-        refused = true;
-        this.writeRefusal(refusal, this.expiryFields());
-      },
-      pass: (response) => endRaw(socket, response),
-      fault: (error) => services.logFault(error, 'internal error; WebSocket closed', record.requestId),
-      done: ({ status }) => {
-        if (!refused && status !== null) {
-          record.status = status;
-          record.upstreamStatus = status;
-          record.firstByteAt = performance.now();
-          record.outcome = 'forwarded';
-        }
-        this.finish();
-        this.#isOpen = status === 101;
-        if (!this.#isOpen) {
-          this.#streams.end(this.#watched);
-          return;
-        }
-        countOpen(socket);
-        socket.once('close', () => this.#streams.end(this.#watched));
-      },
-    });
-    this.isForwarded = true;
+  get subject(): Subject | null {
+    return this.record.subject;
   }
 
   /** Called when the authorization of the WebSocket, or of its handshake, is no longer valid. */
   abort(reason: Refusal): void {
     const { record, services } = this;
     services.auditor.streamEnded(reason, record);
-    if (!this.#isOpen) {
-      this.#handshake?.abort(reason);
+    if (!this.isOpen) {
+      this.handshake?.abort(reason);
       return;
     }
     services.log.info(
       { request_id: record.requestId, detail: reason.refusal },
       'WebSocket closed; no longer allowed',
     );
-    this.#socket.destroy();
+    this.socket.destroy();
   }
+}
+
+function openTunnel(
+  exchange: HandshakeExchange,
+  head: RequestHead,
+  { route }: Admitted,
+  identity: readonly string[],
+): void {
+  const { services, record, socket, streams } = exchange;
+  const upstream = services.upstreams.named(route.upstream);
+  record.upstream = upstream.name;
+  const target = withoutSegments(head.target, route.strippedSegments);
+  const fields = services.requestHeaders(head, identity, record.requestId, route.strippedPrefix);
+  if (record.trace !== undefined) fields.push(...traceCall(record.trace, upstream, head.method, target));
+  record.sentAt = performance.now();
+  const expiry = expiryFields(services.expiryWarning, record.subject);
+  let refused = false;
+  const watched = streams.watch(exchange);
+  exchange.handshake = services.upgrade({
+    head,
+    subject: record.subject,
+    socket,
+    headBytes: exchange.headBytes,
+    upstream,
+    target,
+    limits: route.limits,
+    fields,
+    cors: route.cors === null ? null : route.cors.headersFor(head.origin),
+    responseFields: ['X-Request-Id', record.requestId, ...expiry],
+    refuse: (refusal) => {
+      refused = true;
+      writeRefusal(exchange, WEBSOCKET, refusal, expiry);
+    },
+    pass: (response) => endRaw(socket, response),
+    fault: (error) => services.logFault(error, 'internal error; WebSocket closed', record.requestId),
+    done: ({ status }) => {
+      if (!refused && status !== null) {
+        record.status = status;
+        record.upstreamStatus = status;
+        record.firstByteAt = performance.now();
+        record.outcome = 'forwarded';
+      }
+      finish(exchange);
+      exchange.isOpen = status === 101;
+      if (!exchange.isOpen) {
+        streams.end(watched);
+        return;
+      }
+      countOpen(socket);
+      socket.once('close', () => streams.end(watched));
+    },
+  });
+  exchange.isForwarded = true;
 }
 
 function recipientOf(socket: Socket): Recipient {

@@ -1,12 +1,16 @@
 import { randomFillSync } from 'node:crypto';
 import { performance } from 'node:perf_hooks';
+import type { WritesLeft } from '../accounts/write-limit.js';
 import type { Subject } from '../domain/credential.js';
+import type { Refusal } from '../domain/refusal.js';
 import type { Verdict } from '../gate/verdict.js';
 import type { RequestHead } from '../http/head.js';
 import { countStarted, observeDecision } from '../observe/metrics/requests.js';
-import type { RequestTrace } from '../observe/tracing.js';
+import type { RequestTrace, Tracing } from '../observe/tracing.js';
 import type { Decision } from '../policy/decide.js';
 import type { Route } from '../policy/route.js';
+import { formatTime } from '../util/time.js';
+import type { Upstream } from '../upstream/upstreams.js';
 
 export interface RequestRecord {
   readonly requestId: string;
@@ -113,4 +117,96 @@ export function newRequestId(): string {
   }
   next += ID_BYTES;
   return pool.toString('base64url', next - ID_BYTES, next);
+}
+
+const NONE: readonly string[] = [];
+
+/** When a response states the expiry of the request's token, and in which field (`tokens.warn_before`). */
+export interface ExpiryWarning {
+  readonly name: string;
+  readonly before: number;
+}
+
+/** Returns the field with the expiry of a token that expires soon. */
+export function expiryFields(warning: ExpiryWarning | null, subject: Subject | null): readonly string[] {
+  if (warning === null || subject === null) return NONE;
+  // JWTs are short-lived by design, and cannot be renewed here.
+  if (subject.credential === 'session' || subject.credential === 'jwt') return NONE;
+  const { expiresAt } = subject.token;
+  if (expiresAt === null || expiresAt - Date.now() > warning.before) return NONE;
+  return [warning.name, formatTime(expiresAt)];
+}
+
+export interface RateLimitNames {
+  readonly remaining: string;
+  readonly reset: string;
+}
+
+/** Returns the fields with the user's remaining writes; none when the request was not counted. */
+export function rateLimitFields(names: RateLimitNames, writes: WritesLeft | undefined): readonly string[] {
+  if (writes === undefined) return NONE;
+  const left = Math.max(0, writes.remaining);
+  return [names.remaining, String(left), names.reset, String(Math.floor(writes.resetAt / 1000))];
+}
+
+/** Returns the same fields for a refusal because of the write limit; none for any other refusal. */
+export function refusedLimitFields(names: RateLimitNames, refusal: Refusal): readonly string[] {
+  if (refusal.refusal !== 'rate_limited') return NONE;
+  return rateLimitFields(names, { remaining: 0, resetAt: refusal.resetAt });
+}
+
+export function beginTrace(tracing: Tracing, record: RequestRecord, head: RequestHead | null): void {
+  if (head === null) {
+    record.trace = tracing.begin(record.startedAt, null);
+    return;
+  }
+  const { method, path, client, userAgent, trace } = head;
+  record.trace = tracing.begin(record.startedAt, {
+    method,
+    path,
+    scheme: client.secure ? 'https' : 'http',
+    host: client.host.replace(/:\d+$/, ''),
+    client: client.address,
+    userAgent,
+    // If every sender's flag counted, any client could force its requests to be traced.
+    parent: trace === undefined || client.behindTrustedProxy ? trace : { ...trace, sampled: undefined },
+  });
+}
+
+/**
+ * Begins the upstream's span, and returns its `traceparent` field.
+ * @param target without the path of the upstream's address
+ */
+export function traceCall(
+  trace: RequestTrace,
+  { name, addresses }: Upstream,
+  method: string,
+  target: string,
+): string[] {
+  // With several addresses, one is chosen later, and a retry may use another.
+  const [address] = addresses.length === 1 ? addresses : [];
+  const path = (address?.prefix ?? '') + target.split('?', 1)[0];
+  return ['traceparent', trace.call({ upstream: name, origin: address?.origin ?? null, method, path })];
+}
+
+export function endTrace(trace: RequestTrace, record: RequestRecord): void {
+  const { route, status, outcome, subject, upstreamStatus } = record;
+  trace.end(
+    {
+      route,
+      status,
+      outcome,
+      values: {
+        'latchkey.request_id': record.requestId,
+        'latchkey.credential': subject?.credential,
+        'latchkey.customer_id': subject?.user.customerId,
+        'user.id': subject?.user.id,
+        'latchkey.token_id':
+          subject === null || subject.credential === 'session' || subject.credential === 'jwt'
+            ? undefined
+            : subject.token.id,
+      },
+    },
+    upstreamStatus,
+  );
 }

@@ -9,18 +9,16 @@ import type { HeadReader } from '../http/read-head.js';
 import type { Log } from '../observe/log.js';
 import type { Endings } from '../store/endings.js';
 import type { Tracing } from '../observe/tracing.js';
-import type { ForwardAuthHeaders } from '../upstream/forward-auth-headers.js';
-import type { Forward } from '../upstream/forward-request.js';
-import type { RequestHeaders } from '../upstream/request-headers.js';
+import type { ForwardAuthHeaders, RequestHeaders } from '../upstream/request-headers.js';
+import type { Forward } from '../upstream/forward.js';
 import type { Upgrade } from '../upstream/upgrade.js';
-import type { Upstream } from '../upstream/upstreams.js';
+import type { Upstreams } from '../upstream/upstreams.js';
 import type { AccessLog } from './access-log.js';
 import type { Auditor } from './auditor.js';
-import type { CorsRules } from './cors-rules.js';
-import type { ExpiryWarning, RateLimitNames } from './response-fields.js';
+import type { CorsRules, LoginPages } from './browsers.js';
+import type { ExpiryWarning, RateLimitNames } from './record.js';
 import type { Shadow } from './shadow.js';
 import type { FaultLog, ReportMisconfiguration } from './faults.js';
-import type { LoginPages } from './login-redirect.js';
 
 export interface Services extends LoginPages {
   readonly readHead: HeadReader;
@@ -30,8 +28,8 @@ export interface Services extends LoginPages {
   readonly gate: Gate;
   /** Judges a request again that was already counted ({@link Gate.forRecheck}). */
   readonly recheckGate: Gate;
-  /** Whether a verdict of a time may be wrong by now ({@link Endings.hasEndedSince}). */
-  readonly hasEndedSince: Endings['hasEndedSince'];
+  /** Whether a verdict of a time may be wrong by now. */
+  readonly endings: Pick<Endings, 'hasEndedSince'>;
   /** Null when there is no shadow policy. */
   readonly shadow: Pick<Shadow, 'compare'> | null;
   readonly handlerOf: (name: string) => Handler;
@@ -45,8 +43,7 @@ export interface Services extends LoginPages {
   readonly bindsAssertions: boolean;
   readonly rateLimitNames: RateLimitNames;
   readonly expiryWarning: ExpiryWarning | null;
-  /** Returns the upstream of this name; null: the one for routes that do not name one. */
-  readonly upstreamOf: (name: string | null) => Upstream;
+  readonly upstreams: Pick<Upstreams, 'named'>;
   readonly log: Log;
   readonly accessLog: AccessLog;
   readonly tracing: Tracing | undefined;

@@ -9,10 +9,15 @@ import type { Refusal } from '../domain/refusal.js';
 import { digestOfField, isMadeUp } from '../domain/secret.js';
 import type { Session } from '../domain/session.js';
 import type { EpochMs } from '../util/time.js';
-import { Authenticator, checkToken, sendsCredential } from '../gate/authenticate.js';
+import {
+  Authenticator,
+  checkToken,
+  NO_DEFAULTS,
+  sendsCredential,
+  TokenLimits,
+} from '../gate/authenticate.js';
 import { type Explanation, explain, explainPreflight, explainRefused } from '../gate/explain.js';
 import { Ownership } from '../gate/ownership.js';
-import { NO_DEFAULTS, TokenLimits } from '../gate/token-limits.js';
 import type { WhatIf } from '../gate/gate.js';
 import { authenticatorOf, storedToken } from '../gate/what-if.js';
 import { ignoredAuthorization } from '../http/authorization.js';
@@ -21,10 +26,9 @@ import type { RequestHead } from '../http/head.js';
 import { type HeadLimits, type HeadReader, createHeadReader, parserLimits } from '../http/read-head.js';
 import type { Store } from '../store/store.js';
 import type { TokenWithOwner } from '../store/token-store.js';
-import { CorsRules } from './cors-rules.js';
+import { CorsRules, type LoginPages, loginRedirect } from './browsers.js';
 import { parseRefusal } from './faults.js';
-import { isHandshake, refuseWebSocket } from './handshakes.js';
-import { type LoginPages, loginRedirect } from './login-redirect.js';
+import { isHandshake, refuseWebSocket } from '../upstream/handshake.js';
 import { LINE_BYTES } from '../http/fields.js';
 import type { Fault } from '../http1/events.js';
 import { Framing, fieldFault } from '../http1/framing.js';

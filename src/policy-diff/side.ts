@@ -4,7 +4,7 @@ import { isRead } from '../domain/methods.js';
 import { type Gate, whatIfGate } from '../gate/gate.js';
 import { Ownership } from '../gate/ownership.js';
 import { isRefused, serviceOf } from '../gate/service.js';
-import { NO_DEFAULTS, TokenLimits } from '../gate/token-limits.js';
+import { NO_DEFAULTS, TokenLimits } from '../gate/authenticate.js';
 import type { Verdict } from '../gate/verdict.js';
 import { authenticatorOf, type Sender, storedToken } from '../gate/what-if.js';
 import type { RequestHead } from '../http/head.js';

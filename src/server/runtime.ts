@@ -22,12 +22,10 @@ import {
 import { mapMaybe } from '../util/async.js';
 import { createHandlers } from '../endpoints/endpoints.js';
 import { readPageFiles } from '../endpoints/page-files.js';
-import { Assertions } from '../gate/assertion.js';
-import { Authenticator } from '../gate/authenticate.js';
+import { Assertions, createIdentify } from '../gate/identity.js';
+import { Authenticator, TokenLimits } from '../gate/authenticate.js';
 import { Gate, type GateServices } from '../gate/gate.js';
-import { createIdentify } from '../gate/identity.js';
 import { Ownership } from '../gate/ownership.js';
-import { TokenLimits } from '../gate/token-limits.js';
 import { LOGIN_STATE_COOKIE } from '../http/cookies.js';
 import { createClientReader, isTrustedProxy, type PeerSocket } from '../http/client-address.js';
 import { createFieldSplitter } from '../http/joined-fields.js';
@@ -38,15 +36,18 @@ import type { AddressState } from '../observe/metrics.js';
 import type { UpstreamLoad } from '../observe/metrics/requests.js';
 import { storeMetrics } from '../observe/metrics/store.js';
 import type { Tracing } from '../observe/tracing.js';
-import { createForward } from '../upstream/forward-handler.js';
-import { createRequestHeaders, type RequestHeaderSettings } from '../upstream/request-headers.js';
+import { createForward } from '../upstream/forward.js';
+import {
+  createForwardAuthHeaders,
+  createRequestHeaders,
+  type RequestHeaderSettings,
+} from '../upstream/request-headers.js';
 import { createUpgrade } from '../upstream/upgrade.js';
 import { Upstreams } from '../upstream/upstreams.js';
-import { createForwardAuthHeaders } from '../upstream/forward-auth-headers.js';
 import { AccessLog } from '../pipeline/access-log.js';
 import { Auditor, policyVersion } from '../pipeline/auditor.js';
-import type { ShadowDifferences } from '../pipeline/shadow-differences.js';
-import { CorsRules } from '../pipeline/cors-rules.js';
+import type { ShadowDifferences } from '../pipeline/shadow.js';
+import { CorsRules } from '../pipeline/browsers.js';
 import type { Services } from '../pipeline/services.js';
 import type { Recheck } from '../pipeline/streams.js';
 import { openAccounts } from './accounts.js';
@@ -112,8 +113,7 @@ export function createRuntime(
   const reserved = reservedIdentity(config);
   const { writes_per_hour: perHour } = config.rate_limit;
   const { warn_before: warnBefore } = config.tokens;
-  const upstreams = new Upstreams(config.upstreams, log);
-  const standardUpstream = defaultUpstream(config);
+  const upstreams = new Upstreams(config.upstreams, defaultUpstream(config), log);
 
   const issuers =
     config.jwt_issuers.length === 0
@@ -170,7 +170,7 @@ export function createRuntime(
     schemes,
     gate,
     recheckGate,
-    hasEndedSince: (subject, time) => opened.endings.hasEndedSince(subject, time),
+    endings: opened.endings,
     shadow,
     handlerOf: createHandlers({
       directory: store.directory,
@@ -212,7 +212,7 @@ export function createRuntime(
       credentialNames: credentials,
       ownCookies: [...credentialCookies, ...otherCookies],
     }),
-    upstreamOf: (name) => upstreams.named(name ?? standardUpstream),
+    upstreams,
     identify: createIdentify(
       config.identity.headers,
       policy.sessionScope,

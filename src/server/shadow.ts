@@ -2,15 +2,15 @@ import type { LoadedConfig } from '../config/load.js';
 import { compilePolicy } from '../config/policy.js';
 import { withShadow } from '../config/shadow.js';
 import type { GateServices } from '../gate/gate.js';
-import { ShadowGate } from '../gate/shadow-gate.js';
+import { ShadowGate } from '../gate/what-if.js';
 import { policyVersion } from '../pipeline/auditor.js';
 import {
-  ShadowDifferences,
-  type ShadowDifferenceCounts,
   describeDifferences,
   mergeDifferences,
-} from '../pipeline/shadow-differences.js';
-import { Shadow } from '../pipeline/shadow.js';
+  Shadow,
+  type ShadowDifferenceCounts,
+  ShadowDifferences,
+} from '../pipeline/shadow.js';
 import type { FaultLog } from '../pipeline/faults.js';
 
 interface Compared {

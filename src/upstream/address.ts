@@ -3,12 +3,14 @@ import { isIP } from 'node:net';
 import { upstreamUrl } from '../domain/upstream-url.js';
 import { hostOf, portOf } from '../util/addresses.js';
 import { readRegularFile } from '../files/regular-file.js';
-import type { Connect } from './connection.js';
-import { connectUnix, tcpConnect, tlsConnect } from './connect.js';
-import { ConnectionPool } from './connection-pool.js';
+import { ConnectionPool } from './connection.js';
+import { type Connect, connectUnix, tcpConnect, tlsConnect } from './connect.js';
 import { http2Opener } from './http2-connect.js';
 import { Http2Pool } from './http2-pool.js';
-import type { Dispatcher } from './upstream-request.js';
+import type { Dispatcher, ResponseHandler } from './upstream-request.js';
+import { MAX_TIMER_MS } from '../util/time.js';
+import { UNFRAMED } from '../http1/write.js';
+import { causeOf } from './faults.js';
 
 export type AddressSettings = Pick<Config['upstreams'][string], 'connect_timeout' | 'tls'> &
   Partial<Pick<Config['upstreams'][string], 'max_response_head' | 'protocol'>>;
@@ -155,4 +157,104 @@ export class AddressHealth {
     this.#outMs = 0;
     this.#onTrial = false;
   }
+}
+
+type Settings = NonNullable<Config['upstreams'][string]['health_check']>;
+
+const FIRST_WITHIN_MS = 1_000;
+/** Random variation of the interval, as a fraction, so that processes do not check in step. */
+const JITTER = 0.1;
+const FIELDS: readonly string[] = ['User-Agent', 'latchkey-health-check'];
+
+/**
+ * Periodically checks an address, each time over a connection of its own: so it detects whether new ones are
+ * accepted. A redirect counts as a response.
+ */
+export class HealthCheck {
+  readonly #address: Address;
+  readonly #host: string;
+  readonly #settings: Settings;
+  readonly #found: (fault: string | undefined) => void;
+  #timer: NodeJS.Timeout | undefined;
+  #pool: Dispatcher | undefined;
+  #stopped = false;
+
+  /** @param found called after each check with what is wrong; undefined when healthy */
+  constructor(
+    address: Address,
+    host: string,
+    settings: Settings,
+    found: (fault: string | undefined) => void,
+  ) {
+    this.#address = address;
+    this.#host = host;
+    this.#settings = settings;
+    this.#found = found;
+  }
+
+  start(): void {
+    this.#after(Math.min(FIRST_WITHIN_MS, this.#settings.interval) * Math.random());
+  }
+
+  stop(): void {
+    this.#stopped = true;
+    clearTimeout(this.#timer);
+    this.#pool?.destroy();
+  }
+
+  #after(ms: number): void {
+    this.#timer = setTimeout(() => {
+      void this.#probe().then((fault) => {
+        if (this.#stopped) return;
+        this.#found(fault);
+        const wait = this.#settings.interval * (1 - JITTER + 2 * JITTER * Math.random());
+        this.#after(Math.min(wait, MAX_TIMER_MS));
+      });
+    }, ms).unref();
+  }
+
+  #probe(): Promise<string | undefined> {
+    const { path, timeout } = this.#settings;
+    return new Promise((resolve) => {
+      const pool = this.#address.openPool();
+      this.#pool = pool;
+      const timer = setTimeout(
+        () => finish(`health check failed: no response within ${timeout} ms`),
+        timeout,
+      );
+      const finish = (fault: string | undefined): void => {
+        clearTimeout(timer);
+        resolve(fault);
+        pool.destroy();
+      };
+      pool.dispatch(
+        {
+          method: 'GET',
+          target: path,
+          host: this.#host,
+          fields: FIELDS,
+          body: undefined,
+          length: UNFRAMED,
+          closes: true,
+        },
+        statusReader(finish),
+      );
+    });
+  }
+}
+
+function ignore(): void {}
+
+/** Reads the status of a response, and ignores the rest. */
+function statusReader(finish: (fault: string | undefined) => void): ResponseHandler {
+  return {
+    connection: undefined,
+    onRequestStart: ignore,
+    onInformational: ignore,
+    onResponseStart: (status) => finish(status < 400 ? undefined : `health check responded with ${status}`),
+    onReadEnd: ignore,
+    onResponseData: ignore,
+    onResponseEnd: ignore,
+    onResponseError: (error) => finish(`health check failed: ${causeOf(error)}`),
+  };
 }

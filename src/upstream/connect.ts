@@ -6,10 +6,22 @@ import {
   type SecureContext,
 } from 'node:tls';
 import { formatDuration } from '../util/time.js';
-import type { ReadOption } from '../net/socket-reader.js';
-import type { Connect } from './connection.js';
+import { DEFAULT_LIMITS, type MessageLimits } from '../http1/events.js';
+import type { ReadOption } from '../net/socket.js';
 import { codeOf, UpstreamFault } from './faults.js';
 import { stat } from 'node:fs';
+
+/** Bytes of the head of a response, unless the upstream has a limit of its own. */
+export const MAX_RESPONSE_HEAD = 65_536;
+export const MAX_RESPONSE_FIELDS = 1_000;
+
+/** Returns the limits of one response over HTTP/1.1. @param headSize bytes of its head */
+export function responseLimits(headSize = MAX_RESPONSE_HEAD): MessageLimits {
+  return { ...DEFAULT_LIMITS, head_size: headSize, head_fields: MAX_RESPONSE_FIELDS };
+}
+
+/** Opens a connection. The callback is never called before this returns. */
+export type Connect = (callback: (opened: Socket | Error) => void, onread?: ReadOption) => void;
 
 const KEEP_ALIVE_MS = 60_000;
 const HIGH_WATER_MARK = 65_536;

@@ -1,31 +1,20 @@
 import type { Socket } from 'node:net';
+import { performance } from 'node:perf_hooks';
 import { bindsConnection } from '../http/authorization.js';
 import { firstField } from '../http/fields.js';
-import { type ReadOption, SocketReader } from '../net/socket-reader.js';
-import { batchWrites } from '../net/write-batch.js';
-import {
-  DATA,
-  DEFAULT_LIMITS,
-  END,
-  HEAD,
-  INFORMATIONAL,
-  type MessageLimits,
-  NEED_DATA,
-} from '../http1/events.js';
+import { batchWrites, SocketReader } from '../net/socket.js';
+import { DATA, END, HEAD, INFORMATIONAL, type MessageLimits, NEED_DATA } from '../http1/events.js';
 import { ResponseParser } from '../http1/response-parser.js';
 import { requestHead } from '../http1/write.js';
-import { NotSent, UpstreamFault, faultOfParser, isBrokenConnection } from './faults.js';
-import { RequestBodyWriter } from './request-body-writer.js';
-import type { ResponseHandler, UpstreamExchange, UpstreamRequest } from './upstream-request.js';
-
-/** Bytes of the head of a response, unless the upstream has a limit of its own. */
-export const MAX_RESPONSE_HEAD = 65_536;
-export const MAX_RESPONSE_FIELDS = 1_000;
-
-/** Returns the limits of one response over HTTP/1.1. @param headSize bytes of its head */
-export function responseLimits(headSize = MAX_RESPONSE_HEAD): MessageLimits {
-  return { ...DEFAULT_LIMITS, head_size: headSize, head_fields: MAX_RESPONSE_FIELDS };
-}
+import { type Connect, responseLimits } from './connect.js';
+import { faultOfParser, isBrokenConnection, NotSent, UpstreamFault } from './faults.js';
+import {
+  type Dispatcher,
+  RequestBodyWriter,
+  type ResponseHandler,
+  type UpstreamExchange,
+  type UpstreamRequest,
+} from './upstream-request.js';
 
 /** Maximum requests per connection, so that even a busy one follows DNS changes of its host. */
 const MAX_REQUESTS = 1_000;
@@ -34,22 +23,13 @@ const UNAUTHORIZED = 401;
 
 export const IN_USE = 0;
 
-/** Opens a connection. The callback is never called before this returns. */
-export type Connect = (callback: (opened: Socket | Error) => void, onread?: ReadOption) => void;
-
-export interface ConnectionOwner {
-  /** @param keepAlive value of the response's Keep-Alive field */
-  idle(connection: Connection, keepAlive: string | undefined): void;
-  closed(connection: Connection): void;
-}
-
 /**
  * An HTTP/1.1 connection to an upstream address, with one request at a time. It accepts a request before it
  * is open; if that is aborted before then, the connection is idle.
  */
-export class Connection implements UpstreamExchange {
+class Connection implements UpstreamExchange {
   idleUntil = IN_USE;
-  readonly #owner: ConnectionOwner;
+  readonly #owner: ConnectionPool;
   readonly #parser: ResponseParser;
   readonly #reader = new SocketReader();
   #socket: Socket | undefined;
@@ -60,7 +40,7 @@ export class Connection implements UpstreamExchange {
   #isHeadNew = false;
   #isClosed = false;
 
-  constructor(connect: Connect, owner: ConnectionOwner, limits: MessageLimits) {
+  constructor(connect: Connect, owner: ConnectionPool, limits: MessageLimits) {
     this.#owner = owner;
     this.#parser = new ResponseParser(limits);
     connect((opened) => {
@@ -275,4 +255,101 @@ function afterReads(call: (error: Error, bytesRead: number) => void, error: Erro
 
 function isOfWrite(error: NodeJS.ErrnoException): boolean {
   return error.syscall === 'write';
+}
+
+/** Milliseconds until an idle connection is closed: less than the 5 s of many servers. */
+const IDLE_MS = 4_000;
+/** Subtracted from an upstream's Keep-Alive timeout, and the longest idle time, in milliseconds. */
+const HINT_MARGIN_MS = 2_000;
+const MAX_IDLE_MS = 600_000;
+/**
+ * Maximum random reduction of the idle time, in milliseconds: closing a burst's connections at once delays
+ * requests.
+ */
+const SOONER_MS = 500;
+const TICK_MS = 50;
+
+/** The HTTP/1.1 connections to one address: at most as many as requests, which `domain/limiter.ts` limits. */
+export class ConnectionPool implements Dispatcher {
+  readonly #connect: Connect;
+  readonly #limits: MessageLimits;
+  readonly #connections: Connection[] = [];
+  /** The last Keep-Alive field, and its idle time in milliseconds. */
+  #hint: string | undefined;
+  #hintMs = IDLE_MS;
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(connect: Connect, maxHead?: number) {
+    this.#connect = connect;
+    this.#limits = responseLimits(maxHead);
+  }
+
+  /**
+   * Sends a request on the oldest idle connection, so that those opened for a burst stay idle and close, or
+   * on a new one.
+   */
+  dispatch(request: UpstreamRequest, handler: ResponseHandler, isRepeated = false): void {
+    let connection = this.#findIdle();
+    if (isRepeated) {
+      // The new connection replaces this one: there are never more connections than requests.
+      connection?.destroy();
+      connection = undefined;
+    }
+    connection ??= this.#open();
+    connection.idleUntil = IN_USE;
+    connection.send(request, handler);
+  }
+
+  #findIdle(): Connection | undefined {
+    const connections = this.#connections;
+    for (let i = 0; i < connections.length; i++) {
+      const connection = connections[i] as Connection;
+      if (connection.idleUntil !== IN_USE) return connection;
+    }
+    return undefined;
+  }
+
+  #open(): Connection {
+    const connection = new Connection(this.#connect, this, this.#limits);
+    this.#connections.push(connection);
+    return connection;
+  }
+
+  /** @param keepAlive value of the response's Keep-Alive field */
+  idle(connection: Connection, keepAlive: string | undefined): void {
+    if (keepAlive !== this.#hint) {
+      this.#hint = keepAlive;
+      this.#hintMs = idleTime(keepAlive);
+    }
+    const keptMs = this.#hintMs - Math.random() * SOONER_MS;
+    if (keptMs <= 0) {
+      connection.destroy();
+      return;
+    }
+    connection.idleUntil = performance.now() + keptMs;
+    this.#timer ??= setTimeout(this.#sweep, TICK_MS).unref();
+  }
+
+  closed(connection: Connection): void {
+    const at = this.#connections.indexOf(connection);
+    if (at >= 0) this.#connections.splice(at, 1);
+  }
+
+  destroy(): void {
+    clearTimeout(this.#timer);
+    for (const connection of this.#connections.slice()) connection.destroy();
+  }
+
+  readonly #sweep = (): void => {
+    const now = performance.now();
+    const idle = this.#connections.filter(({ idleUntil }) => idleUntil !== IN_USE);
+    for (const connection of idle) if (connection.idleUntil <= now) connection.destroy();
+    this.#timer = idle.length === 0 ? undefined : setTimeout(this.#sweep, TICK_MS).unref();
+  };
+}
+
+/** @param keepAlive value of a Keep-Alive field */
+function idleTime(keepAlive: string | undefined): number {
+  const seconds = keepAlive === undefined ? undefined : /timeout=(\d{1,9})/i.exec(keepAlive)?.[1];
+  return seconds === undefined ? IDLE_MS : Math.min(Number(seconds) * 1_000, MAX_IDLE_MS) - HINT_MARGIN_MS;
 }

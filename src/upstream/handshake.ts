@@ -2,11 +2,12 @@ import { createHash } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import type { Refusal } from '../domain/refusal.js';
 import { forbidsContent } from '../domain/statuses.js';
-import { fieldValues } from '../http/fields.js';
-import { type RequestHead, hasBody } from '../http/head.js';
-import { CHUNKED, UNFRAMED, chunkStart, responseHead } from '../http1/write.js';
-import { responseLimits } from './connection.js';
+import { fieldValues, hasItem } from '../http/fields.js';
+import { hasBody, type RequestHead } from '../http/head.js';
+import { CHUNKED, chunkStart, responseHead, UNFRAMED } from '../http1/write.js';
+import { responseLimits } from './connect.js';
 import type { RefusedHandshake } from './tunnel.js';
+import type { Admitted } from '../gate/verdict.js';
 
 /** The suffix that a server appends to the key before hashing it (RFC 6455 1.3). */
 const ACCEPT_SUFFIX = '258EAFA5-E914-47DA-95CA-C5AB0DC85B11';
@@ -105,4 +106,33 @@ function listOf(fields: readonly string[], name: string): string[] {
     .flatMap((value) => value.split(','))
     .map((each) => each.trim())
     .filter((each) => each !== '');
+}
+
+const NOT_A_WEBSOCKET: Refusal = {
+  refusal: 'malformed',
+  detail: 'this endpoint does not accept WebSockets',
+};
+
+/** HTTP/2 has no `Upgrade`, and few servers accept WebSockets in another way (RFC 8441). */
+const NO_WEBSOCKETS: Refusal = {
+  refusal: 'malformed',
+  detail: 'WebSockets are not supported for HTTP/2 upstreams',
+};
+
+/**
+ * Refuses a WebSocket handshake that cannot be forwarded.
+ * @param protocolOf of an upstream; null is the default one
+ */
+export function refuseWebSocket(
+  head: RequestHead,
+  { route }: Admitted,
+  protocolOf: (upstream: string | null) => string,
+): Refusal | undefined {
+  if (route.endpoint !== null) return NOT_A_WEBSOCKET;
+  return protocolOf(route.upstream) === 'http1' ? refuseHandshake(head) : NO_WEBSOCKETS;
+}
+
+/** Without the option in `Connection`, `Upgrade` is ignored (RFC 9110 7.8). */
+export function isHandshake({ webSocket, connection = '' }: RequestHead): boolean {
+  return webSocket && hasItem(connection, 'upgrade');
 }

@@ -4,10 +4,15 @@ import { compactReads } from '../http/http2.js';
 import { DEFAULT_LIMITS } from '../http1/events.js';
 import { UnwritableMessage } from '../http1/write.js';
 import { FieldsTooLarge, InvalidUpstreamResponse, isTimeout, NotProcessed } from './faults.js';
-import { type OpenSession, faultOfStream } from './http2-connect.js';
-import { areUnusual, requestFields, sizeOfFields, withoutPseudoFields } from './http2-fields.js';
-import type { BodySink } from './upload.js';
-import type { ResponseHandler, UpstreamExchange, UpstreamRequest } from './upstream-request.js';
+import {
+  areUnusual,
+  faultOfStream,
+  type OpenSession,
+  requestFields,
+  sizeOfFields,
+  withoutPseudoFields,
+} from './http2-connect.js';
+import type { BodySink, ResponseHandler, UpstreamExchange, UpstreamRequest } from './upstream-request.js';
 
 /** Bytes, and chunks, of a body that are retained until its response begins. */
 const MAX_KEPT = 65_536;
@@ -92,12 +97,6 @@ export class Http2Exchange implements UpstreamExchange, BodySink {
     this.#handler.onRequestStart();
     if (!this.#hasEnded) body?.start(this);
     return true;
-  }
-
-  get isUnwritten(): boolean {
-    const stream = this.#stream;
-    if (stream === undefined || this.#hasEnded || this.#hasResponse || stream.closed) return false;
-    return stream.state.state === constants.NGHTTP2_STREAM_STATE_IDLE;
   }
 
   pause(): void {

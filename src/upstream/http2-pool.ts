@@ -2,8 +2,7 @@ import { IN_USE } from './connection.js';
 import { MAX_STREAMS, type OpenHttp2, type OpenSession } from './http2-connect.js';
 import { type ExchangeOwner, Http2Exchange } from './http2-exchange.js';
 import type { Dispatcher, ResponseHandler, UpstreamRequest } from './upstream-request.js';
-import type { Socket } from 'node:net';
-import { NotProcessed, UpstreamFault } from './faults.js';
+import { UpstreamFault } from './faults.js';
 
 /** Milliseconds of silence, with responses pending, before a PING, and for its acknowledgment. */
 const SILENT_MS = 5_000;
@@ -23,12 +22,6 @@ export class Http2Connection implements ExchangeOwner {
   readonly #maxRequests: number;
   readonly #waiting = new Set<Http2Exchange>();
   #opened: OpenSession | undefined;
-  /** Exchanges sent since the last check, or unwritten then. */
-  #recent: Http2Exchange[] = [];
-  #hasUnwritten = false;
-  #bytesMoved = 0;
-  /** When it was found that no request can be written. */
-  #stuckAt: number | undefined;
   #streams = 0;
   #awaited = 0;
   #bytesRead = 0;
@@ -51,7 +44,6 @@ export class Http2Connection implements ExchangeOwner {
   get hasRoom(): boolean {
     return (
       !this.#isRetired &&
-      this.#stuckAt === undefined &&
       this.#opened?.isClosing() !== true &&
       this.#streams + this.#waiting.size < this.#limit &&
       this.#served + this.#waiting.size < this.#maxRequests
@@ -78,7 +70,6 @@ export class Http2Connection implements ExchangeOwner {
   check(now: number): void {
     if (this.#opened === undefined) return;
     const { session, socket } = this.#opened;
-    this.#checkWrites(now, socket);
     if (socket.bytesRead !== this.#bytesRead || this.#awaited === 0) {
       this.#bytesRead = socket.bytesRead;
       this.#readAt = now;
@@ -87,23 +78,6 @@ export class Http2Connection implements ExchangeOwner {
       this.#pingedAt = now;
       if (!session.destroyed) session.ping(() => undefined);
     } else if (this.#pingedAt > this.#readAt && now - this.#pingedAt >= PONG_MS) this.destroy();
-  }
-
-  /**
-   * Detects a connection on which nothing is written any more. After a connection error, nghttp2 ignores the
-   * connection, and node neither reads it nor reports its end.
-   */
-  #checkWrites(now: number, { bytesRead, bytesWritten }: Socket): void {
-    const unwritten = this.#recent.filter(({ isUnwritten }) => isUnwritten);
-    const isStill = bytesRead + bytesWritten === this.#bytesMoved;
-    const isStuck = isStill && (this.#stuckAt !== undefined || (this.#hasUnwritten && unwritten.length > 0));
-    this.#bytesMoved = bytesRead + bytesWritten;
-    this.#hasUnwritten = unwritten.length > 0;
-    this.#recent = unwritten;
-    this.#stuckAt = isStuck ? (this.#stuckAt ?? now) : undefined;
-    if (this.#stuckAt === undefined) return;
-    for (const exchange of unwritten) exchange.fail(new NotProcessed('the upstream broke the connection'));
-    if (now - this.#stuckAt >= PONG_MS) this.destroy();
   }
 
   closed(): void {
@@ -156,7 +130,7 @@ export class Http2Connection implements ExchangeOwner {
     if (!exchange.begin(opened)) {
       this.settled();
       this.closed();
-    } else this.#recent.push(exchange);
+    }
     if (this.#served >= this.#maxRequests) this.#retire();
   }
 

@@ -6,10 +6,18 @@ import {
   jwtsIn,
 } from '../http/authorization.js';
 import { isNamed, pairsWith } from '../http/cookies.js';
-import { asPropertyName, NameCache } from '../http/fields.js';
+import { asPropertyName, fieldValues, firstField, NameCache } from '../http/fields.js';
 import type { RequestHead } from '../http/head.js';
-import { foldName, ProtectedFields, type ProtectedNames } from '../http/protected-fields.js';
+import {
+  ADDRESSES,
+  foldName,
+  FORWARDED_PREFIX,
+  OVERRIDES,
+  ProtectedFields,
+  type ProtectedNames,
+} from '../http/protected-fields.js';
 import { SUBPROTOCOLS, withoutCarriers } from '../http/subprotocols.js';
+import { malformed, type Refusal } from '../domain/refusal.js';
 
 export interface RequestHeaderSettings extends ProtectedNames {
   /** Exact names of the cookies with a session or a JWT; forwarded only with `forwardCredentials`. */
@@ -107,7 +115,7 @@ export function createRequestHeaders(settings: RequestHeaderSettings): RequestHe
 const MAX_JWTS = 32;
 
 /** Whether an `Authorization` value may be forwarded: any without a credential. */
-export function authorizationFilter({
+function authorizationFilter({
   forwardCredentials,
   schemes,
   isOwnJwt,
@@ -123,7 +131,7 @@ export function authorizationFilter({
   };
 }
 
-export function lowerCase(name: string): string {
+function lowerCase(name: string): string {
   return name.toLowerCase();
 }
 
@@ -134,7 +142,7 @@ function connectionOptions(connection: string): Set<string> | undefined {
 }
 
 /** Returns the exact names of the cookies that are never forwarded, at any entrance. */
-export function withheldCookies({
+function withheldCookies({
   forwardCredentials,
   credentialCookies,
   ownCookies,
@@ -145,7 +153,7 @@ export function withheldCookies({
   return forwardCredentials ? ownCookies : [...credentialCookies, ...ownCookies];
 }
 
-export function withoutCookies(field: string, names: readonly string[]): string {
+function withoutCookies(field: string, names: readonly string[]): string {
   let left = field;
   for (let i = 0; i < names.length; i++) left = withoutCookie(left, names[i] as string);
   return left;
@@ -172,4 +180,118 @@ function isCookie(pair: string, name: string): boolean {
   if (found === name) return true;
   const prefix = found.startsWith('__Host-') ? 7 : found.startsWith('__Secure-') ? 9 : 0;
   return isNamed(found.slice(prefix), name);
+}
+
+/** Fields that Envoy sets before it asks; it has replaced any value of the client. */
+const WRITTEN_BY_ENVOY: ReadonlySet<string> = new Set([
+  'x-envoy-external-address',
+  'x-envoy-internal',
+  'x-forwarded-for',
+  'x-forwarded-proto',
+  'x-forwarded-host',
+  'x-forwarded-port',
+  'x-forwarded-client-cert',
+]);
+
+/** Fields to remove even if they were not seen: Envoy includes only some fields in its check. */
+const ALWAYS_REMOVED = [...OVERRIDES, ...ADDRESSES].filter((name) => !WRITTEN_BY_ENVOY.has(name));
+
+/** X-Forwarded fields that proxies send. The example configurations drop those they do not set. */
+export const FORWARDED_NAMES: readonly string[] = [
+  'access-token',
+  'authorization',
+  'by',
+  'client-cert',
+  'client-ip',
+  'email',
+  'for',
+  'groups',
+  'host',
+  'method',
+  'path',
+  'port',
+  'preferred-username',
+  'prefix',
+  'proto',
+  'scheme',
+  'server',
+  'ssl',
+  'tls-client-cert',
+  'tls-client-cert-info',
+  'uri',
+  'url',
+  'user',
+].map((name) => FORWARDED_PREFIX + name);
+
+/** Creates the header rules for forward auth, the counterpart of `request-headers.ts`. */
+export function createForwardAuthHeaders(settings: RequestHeaderSettings) {
+  const { protectedNames, credentialNames, forwardCredentials } = settings;
+  const withheld = withheldCookies(settings);
+  const protectedFields = new ProtectedFields(settings);
+  const isForwarded = authorizationFilter(settings);
+  const identityNames = new Set(protectedNames.map(lowerCase));
+  const dropped = new Set([...identityNames, ...FORWARDED_NAMES]);
+  const unlessSent = [...identityNames, 'cookie'];
+  const always = [...(forwardCredentials ? [] : credentialNames.map(lowerCase)), ...ALWAYS_REMOVED];
+  const isUnknown = (name: string): boolean => {
+    const lower = name.toLowerCase();
+    return protectedFields.hasPrefix(lower) && !dropped.has(lower);
+  };
+  return {
+    /**
+     * Refuses a request with a protected field that the proxy would let through: another spelling of a
+     * protected name, because proxies drop by exact name, and an unlisted name with a protected prefix, unless
+     * the response lists it.
+     * @param namesRemoved whether the response lists fields to remove
+     */
+    refuse: ({ fields }: RequestHead, namesRemoved: boolean): Refusal | undefined => {
+      for (let i = 0; i < fields.length; i += 2) {
+        const name = fields[i] as string;
+        if (protectedFields.isAlias(name))
+          return malformed(
+            `the header ${name} can be mistaken for ${foldName(name)}, which clients may not set`,
+          );
+        if (!namesRemoved && isUnknown(name)) return malformed(`clients may not set the header ${name}`);
+      }
+      return undefined;
+    },
+    /**
+     * Returns fields for the upstream, flat: the identity, `Cookie` without the session, `Authorization` unless
+     * it has a token, and `Sec-WebSocket-Protocol` without one.
+     */
+    fields: (head: RequestHead, identity: readonly string[]): string[] => {
+      const out = [...identity];
+      const authorization = firstField(head.fields, AUTHORIZATION);
+      if (authorization !== undefined && isForwarded(authorization)) out.push('Authorization', authorization);
+      const cookie = cookieFor(head.fields, withheld);
+      if (cookie !== '') out.push('Cookie', cookie);
+      const protocols = withoutCarriers(fieldValues(head.fields, SUBPROTOCOLS).join(', '));
+      if (protocols !== '') out.push('Sec-WebSocket-Protocol', protocols);
+      return out;
+    },
+    removed: (head: RequestHead, fields: readonly string[]): string[] => {
+      const absent = unlessSent.filter((name) => firstField(fields, name) === undefined);
+      const sent = head.fields
+        .filter((name, i) => i % 2 === 0 && protectedFields.hasPrefix(foldName(name)))
+        .map(lowerCase)
+        .filter((name) => !identityNames.has(name) && !WRITTEN_BY_ENVOY.has(name));
+      const withheldNames = [AUTHORIZATION, SUBPROTOCOLS].filter(
+        (name) => firstField(head.fields, name) !== undefined && firstField(fields, name) === undefined,
+      );
+      return [...absent, ...sent, ...withheldNames, ...always];
+    },
+  };
+}
+
+export type ForwardAuthHeaders = ReturnType<typeof createForwardAuthHeaders>;
+
+/** Returns the client's cookies as one field (RFC 6265 5.4), without the withheld ones. */
+function cookieFor(fields: readonly string[], withheld: readonly string[]): string {
+  let cookies = '';
+  for (let i = 0; i < fields.length; i += 2) {
+    if ((fields[i] as string).toLowerCase() !== 'cookie') continue;
+    const kept = withoutCookies(fields[i + 1] as string, withheld);
+    if (kept !== '') cookies = cookies === '' ? kept : `${cookies}; ${kept}`;
+  }
+  return cookies;
 }

@@ -2,7 +2,7 @@ import type { ClientRequest, IncomingMessage } from 'node:http';
 import { Agent as HttpAgent } from 'node:http';
 import type { Socket } from 'node:net';
 import httpProxy from 'http-proxy';
-import { responseLimits } from './connection.js';
+import { responseLimits } from './connect.js';
 import { codeOf, InvalidUpstreamResponse } from './faults.js';
 
 /** The arguments of an `upgrade` event: the response, its connection, and the bytes after its head. */

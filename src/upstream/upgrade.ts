@@ -11,9 +11,9 @@ import { acceptedCarrier } from '../http/subprotocols.js';
 import type { RouteLimits } from '../policy/route.js';
 import type { Address } from './address.js';
 import { handshakeResponseFault, malformedHead, refusedResponse } from './handshake.js';
-import { responseHeaders } from './response-headers.js';
-import type { InFlight } from './forward-request.js';
-import { RetryState } from './retry-state.js';
+import { responseHeaders } from './response.js';
+import type { InFlight } from './forward.js';
+import { RetryState, type Upstream } from './upstreams.js';
 import { readRefused, type RefusedHandshake, Tunnels, type Upgraded } from './tunnel.js';
 import {
   GAVE_WAY,
@@ -23,7 +23,6 @@ import {
   UpstreamFault,
   WAITED_TOO_LONG,
 } from './faults.js';
-import type { Upstream } from './upstreams.js';
 
 /** Maximum bytes that a client may send before its WebSocket is open. */
 const MAX_EARLY = 64 * 1024;

@@ -5,7 +5,7 @@ import { KeyRing, type Signer, signingUnavailable } from '../../src/accounts/sig
 import { SigningSchedule, type SigningSettings } from '../../src/accounts/signing-schedule.js';
 import type { Subject } from '../../src/domain/credential.js';
 import type { SigningKey, SigningKeys } from '../../src/domain/signing-key.js';
-import { Assertions } from '../../src/gate/assertion.js';
+import { Assertions } from '../../src/gate/identity.js';
 import { RecordUnreadable, StoreUnavailable } from '../../src/store/faults.js';
 import { NOW, token, user } from '../store/contract/records.js';
 

@@ -4,7 +4,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { NEVER_FORWARDED } from '../../src/http/protected-fields.js';
-import { FORWARDED_NAMES } from '../../src/upstream/forward-auth-headers.js';
+import { FORWARDED_NAMES } from '../../src/upstream/request-headers.js';
 import { block, END_HEADERS, END_STREAM, frame, HEADERS, SETTINGS } from '../helpers/frames.js';
 import { startFront } from '../helpers/front.js';
 import { sendRaw, startUpstream } from '../helpers/http.js';

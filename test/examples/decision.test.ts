@@ -6,7 +6,7 @@ import { parse, parseAllDocuments } from 'yaml';
 import { loadConfig } from '../../src/config/load.js';
 import { NEVER_FORWARDED } from '../../src/http/protected-fields.js';
 import { builtInRoutes } from '../../src/endpoints/endpoints.js';
-import { FORWARDED_NAMES } from '../../src/upstream/forward-auth-headers.js';
+import { FORWARDED_NAMES } from '../../src/upstream/request-headers.js';
 import { identityOf, PROXIES } from '../helpers/checks.js';
 import { client } from '../helpers/fixture.js';
 import { startExample, startFront } from '../helpers/front.js';

@@ -1,4 +1,4 @@
-import { GrpcCheckHandler } from '../../src/listeners/decision/grpc/check.js';
+import { handleCheckCall } from '../../src/listeners/decision/grpc/check.js';
 import { readCheckRequest, writeCheckResponse } from '../../src/listeners/decision/grpc/messages.js';
 import type { Services } from '../../src/pipeline/services.js';
 import { type GrpcReply, grpcReplyOf } from './grpc.js';
@@ -9,14 +9,14 @@ import { type GrpcReply, grpcReplyOf } from './grpc.js';
  */
 export async function checkByGrpc(services: Services, maxSize: number, message: Buffer): Promise<GrpcReply> {
   const answer = new Promise<Buffer>((resolve, reject) => {
-    new GrpcCheckHandler(services, maxSize, {
+    handleCheckCall(services, maxSize, {
       received: readCheckRequest(message),
       peer: { remoteAddress: '127.0.0.1' },
       destroyed: false,
       headersSent: false,
       answer: (response) => resolve(writeCheckResponse(response)),
       destroy: () => reject(new Error('no decision')),
-    }).handle();
+    });
   });
   return grpcReplyOf(await answer);
 }

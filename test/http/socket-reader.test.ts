@@ -1,6 +1,6 @@
 import t from 'tap';
 import type { Socket } from 'node:net';
-import { SocketReader, bulkBuffers } from '../../src/net/socket-reader.js';
+import { SocketReader, bulkBuffers } from '../../src/net/socket.js';
 
 /** Reads as Node does: into the reader's buffer, then calls back with the number of bytes. */
 function readInto(

@@ -4,12 +4,12 @@ import { type AddressInfo, connect, createServer, type Server, type Socket } fro
 import { connect as connectTls, createServer as createTlsServer } from 'node:tls';
 import t from 'tap';
 import type { Serve } from '../../src/http/exchange.js';
-import { bulkBuffers } from '../../src/net/socket-reader.js';
+import { bulkBuffers } from '../../src/net/socket.js';
 import { refusalReply } from '../../src/http/replies.js';
 import { DEFAULT_LIMITS } from '../../src/http1/events.js';
 import { isReset, setOnread } from '../../src/listeners/accepted-socket.js';
 import { Http1Connections } from '../../src/listeners/http1-connections.js';
-import type { UpgradeListener } from '../../src/listeners/http1-settings.js';
+import type { UpgradeListener } from '../../src/listeners/http1-input.js';
 import { selfSigned } from '../helpers/certificates.js';
 import { temporaryFolder } from '../helpers/latchkey.js';
 import { until } from '../helpers/until.js';

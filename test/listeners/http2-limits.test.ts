@@ -3,8 +3,7 @@ import type { ServerHttp2Stream } from 'node:http2';
 import { type AddressInfo, createServer } from 'node:net';
 import t, { type Test } from 'tap';
 import { Http2Connections } from '../../src/listeners/http2-connections.js';
-import { Http2Request } from '../../src/listeners/http2-request.js';
-import { Http2Response } from '../../src/listeners/http2-response.js';
+import { Http2Request, Http2Response } from '../../src/listeners/http2-message.js';
 import { ACK, block, DATA, END_HEADERS, END_STREAM, frame, FrameConnection, GOAWAY, HEADERS, PING, RST_STREAM, SETTINGS, uint32, WINDOW_UPDATE } from '../helpers/frames.js'; // prettier-ignore
 import { HTTP2_LIMITS } from '../helpers/in-process-http2.js';
 import { until } from '../helpers/until.js';

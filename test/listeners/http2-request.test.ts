@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { type AddressInfo, createServer } from 'node:net';
 import t, { type Test } from 'tap';
 import { Http2Connections } from '../../src/listeners/http2-connections.js';
-import { Http2Request } from '../../src/listeners/http2-request.js';
+import { Http2Request } from '../../src/listeners/http2-message.js';
 import {
   block,
   DATA,

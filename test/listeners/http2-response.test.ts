@@ -3,8 +3,7 @@ import { type ClientHttp2Stream, constants, type ServerHttp2Stream } from 'node:
 import { type AddressInfo, createServer } from 'node:net';
 import t from 'tap';
 import { Http2Connections } from '../../src/listeners/http2-connections.js';
-import { Http2Request } from '../../src/listeners/http2-request.js';
-import { Http2Response } from '../../src/listeners/http2-response.js';
+import { Http2Request, Http2Response } from '../../src/listeners/http2-message.js';
 import { openHttp2 } from '../helpers/http2.js';
 import { HTTP2_LIMITS } from '../helpers/in-process-http2.js';
 import { until } from '../helpers/until.js';

@@ -20,11 +20,10 @@ import { Cors } from '../../src/domain/cors.js';
 import { isAccessToken } from '../../src/domain/secret.js';
 import { printable } from '../../src/util/text.js';
 import { Router } from '../../src/policy/routes.js';
-import { responseHeaders, responseTrailers } from '../../src/upstream/response-headers.js';
-import { createRequestHeaders } from '../../src/upstream/request-headers.js';
+import { responseHeaders, responseTrailers } from '../../src/upstream/response.js';
+import { createForwardAuthHeaders, createRequestHeaders } from '../../src/upstream/request-headers.js';
 import { refuseHandshake } from '../../src/upstream/handshake.js';
 import { protocolOf, readOriginalRequest } from '../../src/listeners/decision/protocols.js';
-import { createForwardAuthHeaders } from '../../src/upstream/forward-auth-headers.js';
 import { FALLBACK, BUILT_IN, TABLE } from '../properties/paths.js';
 
 /**

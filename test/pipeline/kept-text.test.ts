@@ -10,7 +10,7 @@ import { logTo } from '../../src/observe/log.js';
 import { createTracing } from '../../src/observe/tracing/spans.js';
 import { AccessLog } from '../../src/pipeline/access-log.js';
 import { emptyRecord } from '../../src/pipeline/record.js';
-import { ShadowDifferences } from '../../src/pipeline/shadow-differences.js';
+import { ShadowDifferences } from '../../src/pipeline/shadow.js';
 import { serveHttp } from '../helpers/http.js';
 import { lineDestination } from '../helpers/line-destination.js';
 import { until } from '../helpers/until.js';

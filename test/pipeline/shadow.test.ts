@@ -6,12 +6,12 @@ import { withShadow } from '../../src/config/shadow.js';
 import type { Verdict } from '../../src/gate/verdict.js';
 import type { RequestHead } from '../../src/http/head.js';
 import {
-  ShadowDifferences,
   describeDifferences,
   mergeDifferences,
-} from '../../src/pipeline/shadow-differences.js';
+  Shadow,
+  ShadowDifferences,
+} from '../../src/pipeline/shadow.js';
 import type { Services } from '../../src/pipeline/services.js';
-import { Shadow } from '../../src/pipeline/shadow.js';
 import { createLog } from '../../src/observe/log.js';
 import { createRuntime } from '../../src/server/runtime.js';
 import type { OpenedStore } from '../../src/server/stores/open-store.js';

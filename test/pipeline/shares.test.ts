@@ -5,7 +5,7 @@ import { reportEvictionsTo } from '../../src/observe/evictions.js';
 import type { Log } from '../../src/observe/log.js';
 import { metrics as counters, readMetrics } from '../../src/observe/metrics.js';
 import type { Services } from '../../src/pipeline/services.js';
-import { createForward } from '../../src/upstream/forward-handler.js';
+import { createForward } from '../../src/upstream/forward.js';
 import { createUpgrade } from '../../src/upstream/upgrade.js';
 import { HANDSHAKE } from '../helpers/entrances.js';
 import { serveHttp } from '../helpers/http.js';
@@ -56,8 +56,8 @@ async function startHolding(t: Parameters<typeof startInProcess>[0] & Parameters
     default_route: { action: 'api', upstream: 'api' },
   };
   let waiting = () => 0;
-  const services = ({ upstreamOf }: Services) => {
-    waiting = () => upstreamOf('api').limiter.waiting;
+  const services = ({ upstreams }: Services) => {
+    waiting = () => upstreams.named('api').limiter.waiting;
     return { forward, upgrade };
   };
   const inProcess = await startInProcess(t, config, { services });

@@ -1,6 +1,5 @@
 import t from 'tap';
-import { type Address, AddressHealth } from '../../src/upstream/address.js';
-import { HealthCheck } from '../../src/upstream/health-check.js';
+import { type Address, AddressHealth, HealthCheck } from '../../src/upstream/address.js';
 import type { Dispatcher } from '../../src/upstream/upstream-request.js';
 
 /** Records a number of failures at one time. */

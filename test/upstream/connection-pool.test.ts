@@ -5,12 +5,12 @@ import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { CHUNKED } from '../../src/http1/write.js';
 import { Address } from '../../src/upstream/address.js';
-import { type ForwardRequest, requestTo } from '../../src/upstream/forward-request.js';
-import { Upload } from '../../src/upstream/upload.js';
-import type {
-  ResponseHandler,
-  UpstreamExchange,
-  UpstreamRequest,
+import { type ForwardRequest, requestTo } from '../../src/upstream/forward.js';
+import {
+  type ResponseHandler,
+  Upload,
+  type UpstreamExchange,
+  type UpstreamRequest,
 } from '../../src/upstream/upstream-request.js';
 import { serveTcp } from '../helpers/http.js';
 import { temporaryFolder } from '../helpers/latchkey.js';

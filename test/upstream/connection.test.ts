@@ -3,8 +3,12 @@ import type { Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { Address } from '../../src/upstream/address.js';
-import type { BodySink, Upload } from '../../src/upstream/upload.js';
-import type { ResponseHandler, UpstreamExchange } from '../../src/upstream/upstream-request.js';
+import type {
+  BodySink,
+  Upload,
+  ResponseHandler,
+  UpstreamExchange,
+} from '../../src/upstream/upstream-request.js';
 import { serveTcp } from '../helpers/http.js';
 import { GET } from '../helpers/upstream-request.js';
 

@@ -14,11 +14,11 @@ import { BrokenStream, codeOf, refusalOf } from '../../src/upstream/faults.js';
 import { type OpenSession, faultOfStream, http2Opener } from '../../src/upstream/http2-connect.js';
 import { Http2Connection, type Http2Pool } from '../../src/upstream/http2-pool.js';
 import { Http2Exchange } from '../../src/upstream/http2-exchange.js';
-import { Upload } from '../../src/upstream/upload.js';
-import type {
-  ResponseHandler,
-  UpstreamExchange,
-  UpstreamRequest,
+import {
+  type ResponseHandler,
+  Upload,
+  type UpstreamExchange,
+  type UpstreamRequest,
 } from '../../src/upstream/upstream-request.js';
 import { ACK, block, CONTINUATION, DATA, END_HEADERS, END_STREAM, frame, GOAWAY, HEADERS, PING, RST_STREAM, SETTINGS, uint32, WINDOW_UPDATE } from '../helpers/frames.js'; // prettier-ignore
 import { pause, until } from '../helpers/until.js';

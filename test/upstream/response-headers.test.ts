@@ -5,7 +5,7 @@ import { http2Fields } from '../../src/http/http2.js';
 import { fieldsOfHttp2 } from '../../src/http/http2-fields.js';
 import { NEVER_FORWARDED } from '../../src/http/protected-fields.js';
 import { lastChunk, responseHead, UNFRAMED } from '../../src/http1/write.js';
-import { responseHeaders, responseTrailers } from '../../src/upstream/response-headers.js';
+import { responseHeaders, responseTrailers } from '../../src/upstream/response.js';
 import { forEachRow } from '../helpers/table.js';
 import { property } from '../helpers/property.js';
 

@@ -1,8 +1,7 @@
 import t from 'tap';
 import type { Address } from '../../src/upstream/address.js';
 import { BrokenStream, NotProcessed, NotSent, UpstreamFault } from '../../src/upstream/faults.js';
-import { RetryState } from '../../src/upstream/retry-state.js';
-import type { Upstream } from '../../src/upstream/upstreams.js';
+import { RetryState, type Upstream } from '../../src/upstream/upstreams.js';
 
 /** Returns whether a request that failed after it was sent goes to the next address. */
 function isResent(error: Error, { bodyUnsent, idempotent }: { bodyUnsent: boolean; idempotent: boolean }) {

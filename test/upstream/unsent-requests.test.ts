@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import type { IncomingRequest, OutgoingResponse } from '../../src/http/exchange.js';
 import type { RequestHead } from '../../src/http/head.js';
-import { createForward } from '../../src/upstream/forward-handler.js';
+import { createForward } from '../../src/upstream/forward.js';
 import { Upstream, type UpstreamSettings } from '../../src/upstream/upstreams.js';
 import { serveHttp } from '../helpers/http.js';
 import { until } from '../helpers/until.js';

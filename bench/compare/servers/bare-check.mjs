@@ -10,7 +10,7 @@ import { built } from '../../lib/built.mjs';
 import { readKeys } from './keys.mjs';
 
 const { digestOf } = await built('domain/secret');
-const { SocketReader } = await built('net/socket-reader');
+const { SocketReader } = await built('net/socket');
 const { setOnread } = await built('listeners/accepted-socket');
 const [port, upstreamPort, keysFile, folder] = process.argv.slice(2);
 const FIELD = 'Service-Key: ';

@@ -1,107 +1,181 @@
-import type { IncomingRequest, OutgoingResponse, Serve } from '../../http/exchange.js';
+import type { Subject } from '../../domain/credential.js';
 import { refuseMethod } from '../../domain/methods.js';
 import type { Refusal } from '../../domain/refusal.js';
-import type { Admitted } from '../../gate/verdict.js';
+import type { Verdict } from '../../gate/verdict.js';
+import type { IncomingRequest, OutgoingResponse, Serve } from '../../http/exchange.js';
 import { firstField } from '../../http/fields.js';
-import { refusalReply, type Reply, withHeaders } from '../../http/replies.js';
 import type { RequestHead } from '../../http/head.js';
+import { refusalReply, type Reply, withHeaders } from '../../http/replies.js';
 import { writeReply } from '../../http/write-reply.js';
-import { rateLimitFields } from '../../pipeline/response-fields.js';
+import { answer, type Entrance, type Exchange, handle } from '../../pipeline/handle.js';
+import { loginAddress } from '../../pipeline/browsers.js';
+import { expiryFields, newRecord, newRequestId, rateLimitFields } from '../../pipeline/record.js';
 import type { Services } from '../../pipeline/services.js';
-import { DecisionHandler, denial } from './handler.js';
+import { refuseHandshake } from '../../upstream/handshake.js';
+import type { ListenerLimits } from '../http1-input.js';
+import { createPublicServer, type PortHandlers, type PublicServer } from '../server.js';
 import {
   type ForwardAuthProtocol,
+  isHandshakeCheck,
+  type OriginalRequest,
   protocolOf,
   PROTOCOLS,
   readOriginalRequest,
   refuseHost,
 } from './protocols.js';
-import type { ListenerLimits } from '../limits.js';
-import { createPublicServer, type PortHandlers, type PublicServer } from '../server.js';
 
 const PATHS = PROTOCOLS.map(({ path, fields }) => (fields === null ? `${path}/*` : path)).join(', ');
 
-/** The entrance for checks over HTTP: an allowed one is a 200 with the fields for the upstream. */
-class CheckHandler extends DecisionHandler {
-  readonly #req: IncomingRequest;
-  readonly #res: OutgoingResponse;
-  readonly #protocol: ForwardAuthProtocol | undefined;
-
-  constructor(services: Services, req: IncomingRequest, res: OutgoingResponse) {
-    super(services, req.socket, res);
-    this.#req = req;
-    this.#res = res;
-    this.#protocol = protocolOf(req.url ?? '');
-  }
-
-  /**
-   * Reads the head of the original request.
-   *
-   * It has the fields of the check, with the method and target that the check reports.
-   */
-  protected readHead(): RequestHead | Refusal {
-    if (this.#protocol === undefined)
-      return { refusal: 'not_found', detail: `the decision port serves ${PATHS}` };
-    const { method = '', url = '', httpVersion, socket } = this.#req;
-    const original = readOriginalRequest(this.#protocol, this.#req);
-    if ('refusal' in original) return original;
-    const head = this.readOriginalHead(original, httpVersion, socket);
-    return 'refusal' in head ? head : (refuseMethod(method, url) ?? refuseHost(original, head) ?? head);
-  }
-
-  protected get namesRemoved(): boolean {
-    return this.#protocol?.namesRemoved === true;
-  }
-
-  protected override answerOf(refusal: Refusal): Reply {
-    return this.#protocol === undefined ? refusalReply(refusal) : super.answerOf(refusal);
-  }
-
-  /**
-   * Clients resolve a relative Location at their own host, Traefik at that of the check. nginx
-   * accepts no redirect, but can use the Location of a 401.
-   */
-  protected override redirectTo(location: string, { client }: RequestHead, refusal: Refusal): Reply {
-    const isSameHost = firstField(this.#req.rawHeaders, 'host') === client.host;
-    const origin = isSameHost ? '' : `${client.secure ? 'https' : 'http'}://${client.host}`;
-    const headers = ['Location', origin + location];
-    return this.#protocol?.isNginx === true
-      ? withHeaders(denial(refusal), headers)
-      : { status: 303, headers };
-  }
-
-  protected write(reply: Reply): void {
-    writeReply(this.#req, this.#res, reply, this.record.requestId);
-  }
-
-  protected allow(head: RequestHead, { writes }: Admitted, identity: readonly string[]): void {
-    const { decisionHeaders, rateLimitNames } = this.services;
-    const fields = decisionHeaders.fields(head, identity);
-    if (this.namesRemoved)
-      fields.push('x-envoy-auth-headers-to-remove', decisionHeaders.removed(head, fields).join(','));
-    fields.push(...rateLimitFields(rateLimitNames, writes), ...this.expiryFields());
-    this.answer({ status: 200, headers: fields }, 'allowed');
-  }
-}
-
-/**
- * Creates the listener for checks.
- *
- * @param services returns the current services; a check keeps those that it began with
- */
+/** Creates the listener for checks; a check keeps the services that it began with. */
 export function createDecisionListener(services: () => Services): Serve {
-  return (req, res) => new CheckHandler(services(), req, res).handle();
+  return (req, res) => {
+    const check = {
+      services: services(),
+      record: newRecord(newRequestId()),
+      peer: req.socket,
+      recipient: res,
+      isForwarded: false,
+      req,
+      protocol: protocolOf(req.url ?? ''),
+    };
+    handle(check, CHECK);
+  };
 }
 
 /**
- * Creates the server of the decision port, with the limits and the strictness of the public one.
- *
- * It never switches protocols: an `Upgrade` that a proxy passes on to its check (Caddy) belongs to
- * the request that the check is about.
+ * Creates the server of the decision port. It never switches protocols: an `Upgrade` that a proxy passes on to
+ * its check (Caddy) belongs to the request that the check is about.
  */
 export function createDecisionServer(
   limits: ListenerLimits,
   handlers: Pick<PortHandlers, 'serve' | 'unreadable' | 'fault'>,
 ): PublicServer {
   return createPublicServer(limits, null, { ...handlers, upgrade: null, answerOf: denial });
+}
+
+interface CheckExchange extends Exchange {
+  readonly recipient: OutgoingResponse;
+  readonly req: IncomingRequest;
+  /** Undefined for any other path than those of {@link PROTOCOLS}. */
+  readonly protocol: ForwardAuthProtocol | undefined;
+}
+
+/** The entrance for checks over HTTP: an allowed one is a 200 with the fields for the upstream. */
+const CHECK: Entrance<CheckExchange> = {
+  forwards: false,
+  answersPreflights: false,
+  read: (check) => {
+    const { protocol, req } = check;
+    if (protocol === undefined) return { refusal: 'not_found', detail: `the decision port serves ${PATHS}` };
+    const { method = '', url = '', httpVersion } = req;
+    const original = readOriginalRequest(protocol, req);
+    if ('refusal' in original) return original;
+    const head = readOriginalHead(check, original, httpVersion);
+    if ('refusal' in head) return head;
+    return (
+      refuseMethod(method, url) ??
+      refuseHost(original, head) ??
+      refuseFields(check, head, protocol.namesRemoved)
+    );
+  },
+  refusalOf: refusalOfCheck,
+  allow: (check, head, { subject, writes }, identity) => {
+    const { decisionHeaders } = check.services;
+    const fields = decisionHeaders.fields(head, identity);
+    if (check.protocol?.namesRemoved === true)
+      fields.push('x-envoy-auth-headers-to-remove', decisionHeaders.removed(head, fields).join(','));
+    fields.push(...limitFields(check.services, subject, writes));
+    answer(check, CHECK, { status: 200, headers: fields }, 'allowed');
+  },
+  replyTo: (check, refusal) => {
+    if (check.protocol === undefined) return refusalReply(refusal);
+    const location = loginOf(check, refusal);
+    return location === null ? denial(refusal) : redirectTo(location, check, refusal);
+  },
+  write: ({ req, recipient, record }, reply) => writeReply(req, recipient, reply, record.requestId),
+};
+
+/**
+ * Clients resolve a relative Location at their own host, Traefik at that of the check. nginx accepts no
+ * redirect, but can use the Location of a 401.
+ */
+function redirectTo(location: string, { protocol, record, req }: CheckExchange, refusal: Refusal): Reply {
+  const { client } = record.head as RequestHead;
+  const isSameHost = firstField(req.rawHeaders, 'host') === client.host;
+  const origin = isSameHost ? '' : `${client.secure ? 'https' : 'http'}://${client.host}`;
+  const headers = ['Location', origin + location];
+  return protocol?.isNginx === true ? withHeaders(denial(refusal), headers) : { status: 303, headers };
+}
+
+/**
+ * Returns the reply to a refused check. nginx understands only 401 and 403, so every refusal that is not about
+ * the credential is a 403 with its original message; faults keep their status, a refusal to every proxy.
+ */
+export function denial(refusal: Refusal): Reply {
+  const reply = refusalReply(refusal);
+  const isKept = reply.status === 401 || (reply.status >= 500 && refusal.refusal !== 'method_unknown');
+  return isKept ? reply : { ...reply, status: 403 };
+}
+
+/** Reads the head of the request that a proxy asks about, over any protocol. */
+export function readOriginalHead(
+  { services, peer }: Exchange,
+  { method, target, fields }: OriginalRequest,
+  httpVersion: string,
+): RequestHead | Refusal {
+  const head = services.readHead({ method, url: target, httpVersion, rawHeaders: fields, socket: peer });
+  if ('refusal' in head || head.webSocket) return head;
+  // With any other protocol, a client could bypass the decision once the upstream agrees to switch.
+  if (hasUpgrade(head)) return { refusal: 'malformed', detail: 'only Upgrade: websocket is accepted' };
+  return isHandshakeCheck(head.fields) ? { ...head, webSocket: true } : head;
+}
+
+/**
+ * Returns the head, or refuses one with a field that the proxy would let through.
+ * @param namesRemoved whether the response lists fields for the proxy to remove
+ */
+export function refuseFields(
+  { record, services }: Exchange,
+  head: RequestHead,
+  namesRemoved: boolean,
+): RequestHead | Refusal {
+  record.head = head;
+  return services.decisionHeaders.refuse(head, namesRemoved) ?? head;
+}
+
+export function refusalOfCheck(
+  { record }: Exchange,
+  head: RequestHead,
+  verdict: Verdict,
+): Refusal | undefined {
+  if (record.endpoint !== null) return builtInEndpoint(head);
+  return verdict.refusal ?? (hasUpgrade(head) ? refuseHandshake(head) : undefined);
+}
+
+/** Returns where a page request logs in, if its route says so: a path with a query. */
+export function loginOf(
+  { record: { head, loginPath }, services }: Exchange,
+  refusal: Refusal,
+): string | null {
+  return head === null ? null : loginAddress(head, refusal, loginPath, services.pageOf);
+}
+
+/** Returns the fields for the response to the client. */
+export function limitFields(
+  { expiryWarning, rateLimitNames }: Services,
+  subject: Subject | null,
+  writes: Parameters<typeof rateLimitFields>[1],
+): readonly string[] {
+  return [...rateLimitFields(rateLimitNames, writes), ...expiryFields(expiryWarning, subject)];
+}
+
+function hasUpgrade({ fields }: RequestHead): boolean {
+  return firstField(fields, 'upgrade') !== undefined;
+}
+
+function builtInEndpoint({ path }: RequestHead): Refusal {
+  return {
+    refusal: 'own_endpoint',
+    detail: `Latchkey serves ${path} itself; make the proxy forward it to Latchkey's public listener (listen) without a check`,
+  };
 }

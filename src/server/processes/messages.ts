@@ -1,6 +1,6 @@
 import type { Worker as ClusterWorker } from 'node:cluster';
 import type { LoadedConfig } from '../../config/load.js';
-import type { ShadowDifferenceCounts } from '../../pipeline/shadow-differences.js';
+import type { ShadowDifferenceCounts } from '../../pipeline/shadow.js';
 
 /** Commands from a primary to a worker. */
 export type Command = 'ping' | 'counts' | 'prepare' | 'commit' | 'abort' | 'reopen';

@@ -3,7 +3,7 @@ import type { LoadedConfig } from '../../config/load.js';
 import type { Log, LogSink } from '../../observe/log.js';
 import { metrics, readMetrics, renderMetrics, renderSum, sumOfCounts } from '../../observe/metrics.js';
 import type { Tracing } from '../../observe/tracing.js';
-import type { ShadowDifferenceCounts } from '../../pipeline/shadow-differences.js';
+import type { ShadowDifferenceCounts } from '../../pipeline/shadow.js';
 import { noteDeath, ownSidecar } from '../fleet/membership.js';
 import { sumDifferences } from '../shadow.js';
 import type { OpenedStore } from '../stores/open-store.js';

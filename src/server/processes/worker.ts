@@ -4,18 +4,23 @@ import type { LoadedConfig } from '../../config/load.js';
 import { configHash, logSettings } from '../../config/mask.js';
 import { decisionAddresses } from '../../config/schema/listen.js';
 import type { Serve } from '../../http/exchange.js';
-import { limitConnections } from '../../listeners/connections.js';
+import {
+  createPublicServer,
+  limitConnections,
+  listen,
+  type PortHandlers,
+  type PublicServer,
+} from '../../listeners/server.js';
 import { createDecisionListener, createDecisionServer } from '../../listeners/decision/check.js';
 import type { createGrpcServer } from '../../listeners/decision/grpc/server.js';
 import { createRequestListener, refusalOutside } from '../../listeners/http.js';
-import { createPublicServer, listen, type PortHandlers, type PublicServer } from '../../listeners/server.js';
 import { TlsServer } from '../../listeners/tls.js';
 import { createUpgradeListener } from '../../listeners/websocket.js';
 import { type Log, useSettings } from '../../observe/log.js';
 import { watchAddresses } from '../../observe/metrics.js';
 import { readUpstreamLoads } from '../../observe/metrics/requests.js';
 import type { Tracing } from '../../observe/tracing.js';
-import type { ShadowDifferenceCounts, ShadowDifferences } from '../../pipeline/shadow-differences.js';
+import type { ShadowDifferenceCounts, ShadowDifferences } from '../../pipeline/shadow.js';
 import { StreamRevalidator } from '../../pipeline/streams.js';
 import { type UnreadableInput, recordUnreadable } from '../../pipeline/access-log.js';
 import { Membership, nameOf } from '../fleet/membership.js';

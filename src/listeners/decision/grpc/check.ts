@@ -1,16 +1,34 @@
 import { isUtf8 } from 'node:buffer';
 import type { Refusal } from '../../../domain/refusal.js';
-import type { Admitted } from '../../../gate/verdict.js';
 import type { PeerSocket } from '../../../http/client-address.js';
-import type { RequestHead } from '../../../http/head.js';
 import type { Reply } from '../../../http/replies.js';
 import { replyParts } from '../../../http/write-reply.js';
-import { rateLimitFields } from '../../../pipeline/response-fields.js';
-import type { Recipient } from '../../../pipeline/request-handler.js';
+import {
+  answer,
+  type Entrance,
+  type Exchange,
+  handle,
+  type Recipient,
+  refuse,
+} from '../../../pipeline/handle.js';
+import { newRecord, newRequestId } from '../../../pipeline/record.js';
 import type { Services } from '../../../pipeline/services.js';
-import { DecisionHandler } from '../handler.js';
-import { readCheck } from './original-request.js';
-import { type CheckResponse, type Received, setField } from './messages.js';
+import { denial, limitFields, loginOf, readOriginalHead, refusalOfCheck, refuseFields } from '../check.js';
+import {
+  type CheckRequest,
+  type CheckResponse,
+  type HeaderValue,
+  type HttpRequest,
+  type Received,
+  setField,
+} from './messages.js';
+import { isIP } from 'node:net';
+import { firstField, LINE_BYTES } from '../../../http/fields.js';
+import type { FieldSplitter } from '../../../http/joined-fields.js';
+import { type Bytes, COLON, consistsOf, HTAB, SP, TOKEN } from '../../../http1/bytes.js';
+import { fieldFault, Framing } from '../../../http1/framing.js';
+import { parseRefusal } from '../../../pipeline/faults.js';
+import type { OriginalRequest } from '../protocols.js';
 
 /** Codes of `google.rpc.Code`. */
 const OK = 0;
@@ -33,64 +51,73 @@ export interface CheckCall extends Recipient {
   readonly answer: (response: CheckResponse) => void;
 }
 
+/** @param maxSize bytes of all fields of a request together */
+export function handleCheckCall(services: Services, maxSize: number, call: CheckCall): void {
+  const record = newRecord(newRequestId());
+  const check = {
+    services,
+    record,
+    peer: call.peer,
+    recipient: call,
+    isForwarded: false,
+    maxSize,
+    allowed: undefined,
+  };
+  handle(check, GRPC_CHECK);
+}
+
+interface CallExchange extends Exchange {
+  readonly recipient: CheckCall;
+  readonly maxSize: number;
+  allowed: CheckResponse | undefined;
+}
+
 /**
- * The entrance for Envoy's checks over gRPC.
- *
- * Refusals and faults are a `DeniedHttpResponse`. After an error, Envoy may be configured to let
- * requests through (`failure_mode_allow`); after a denial it never does.
+ * The entrance for Envoy's checks over gRPC. Refusals and faults are a `DeniedHttpResponse`: after an error,
+ * Envoy may be configured to let requests through (`failure_mode_allow`); after a denial it never does.
  */
-export class GrpcCheckHandler extends DecisionHandler {
-  readonly #call: CheckCall;
-  readonly #maxSize: number;
-  #allowed: CheckResponse | undefined;
-
-  /** @param maxSize bytes of all fields of a request together */
-  constructor(services: Services, maxSize: number, call: CheckCall) {
-    super(services, call.peer, call);
-    this.#maxSize = maxSize;
-    this.#call = call;
-  }
-
-  protected readHead(): RequestHead | Refusal {
-    const { received, peer } = this.#call;
-    const original = readCheck(received.check, this.services.splitJoined, this.#maxSize);
+const GRPC_CHECK: Entrance<CallExchange> = {
+  forwards: false,
+  answersPreflights: false,
+  read: (check) => {
+    const original = readCheck(check.recipient.received.check, check.services.splitJoined, check.maxSize);
+    if ('refusal' in original) return original;
     // HTTP/1.1 as in Envoy's checks over HTTP, whatever its client speaks.
-    return 'refusal' in original ? original : this.readOriginalHead(original, '1.1', peer);
-  }
-
-  protected get namesRemoved(): boolean {
-    return true;
-  }
-
-  protected write(reply: Reply): void {
-    // A fault after allow() still ends in a refusal.
-    const allowed = reply === ALLOWED ? this.#allowed : undefined;
-    const response = allowed ?? denied(reply, this.record.requestId);
-    this.#call.headersSent = true;
-    this.#call.answer(response);
-  }
-
-  protected allow(head: RequestHead, { writes }: Admitted, identity: readonly string[]): void {
-    const { decisionHeaders, rateLimitNames } = this.services;
+    const head = readOriginalHead(check, original, '1.1');
+    return 'refusal' in head ? head : refuseFields(check, head, true);
+  },
+  refusalOf: refusalOfCheck,
+  allow: (check, head, { subject, writes }, identity) => {
+    const { decisionHeaders } = check.services;
     const fields = decisionHeaders.fields(head, identity);
     const unsent = fields.find((value) => !isUtf8(Buffer.from(value, 'latin1')));
     if (unsent !== undefined) {
-      this.refuse(notUtf8(fields[fields.indexOf(unsent) - 1] as string));
+      refuse(check, GRPC_CHECK, notUtf8(fields[fields.indexOf(unsent) - 1] as string));
       return;
     }
     const toRemove = decisionHeaders.removed(head, fields);
-    fields.push('X-Request-Id', this.record.requestId);
-    this.#allowed = {
+    fields.push('X-Request-Id', check.record.requestId);
+    check.allowed = {
       status: { code: OK },
       okResponse: {
         headers: optionsOf(fields),
         headersToRemove: toRemove,
-        responseHeadersToAdd: optionsOf([...rateLimitFields(rateLimitNames, writes), ...this.expiryFields()]),
+        responseHeadersToAdd: optionsOf(limitFields(check.services, subject, writes)),
       },
     };
-    this.answer(ALLOWED, 'allowed');
-  }
-}
+    answer(check, GRPC_CHECK, ALLOWED, 'allowed');
+  },
+  replyTo: (check, refusal) => {
+    const location = loginOf(check, refusal);
+    return location === null ? denial(refusal) : { status: 303, headers: ['Location', location] };
+  },
+  write: ({ recipient: call, record, allowed }, reply) => {
+    // A fault after allow() still ends in a refusal.
+    const response = reply === ALLOWED ? allowed : undefined;
+    call.headersSent = true;
+    call.answer(response ?? denied(reply, record.requestId));
+  },
+};
 
 function denied(reply: Reply, requestId: string): CheckResponse {
   const { fields, body } = replyParts(reply, requestId);
@@ -118,4 +145,148 @@ function notUtf8(name: string): Refusal {
     refusal: 'malformed',
     detail: `the header ${name} is not UTF-8 and cannot be sent to Envoy over gRPC`,
   };
+}
+
+const HOST = 'host';
+
+/** The attributes in which Envoy repeats the pseudo-header fields (RFC 9113 8.3.1). */
+const PSEUDO = { ':method': 'method', ':path': 'path', ':authority': 'host', ':scheme': 'scheme' } as const;
+
+/**
+ * Reads the request that a check is about, or refuses a check that leaves it unclear.
+ *
+ * @param split splits joined fields
+ * @param maxSize bytes of all fields together, as HTTP/1 would write them
+ */
+function readCheck(
+  check: CheckRequest | null,
+  split: FieldSplitter,
+  maxSize: number,
+): OriginalRequest | Refusal {
+  if (check === null) return malformedCheck('the message is not a CheckRequest of envoy.service.auth.v3');
+  const http = check.attributes?.request?.http;
+  if (http == null)
+    return malformedCheck('attributes.request.http is missing; only HTTP requests can be checked');
+  const fault = attributesFault(http);
+  if (fault !== undefined) return malformedCheck(fault);
+  const { method, path, host } = http;
+  const entries = http.headerMap === null ? http.headers : http.headerMap.headers;
+  if (sizeOf(host, entries) > maxSize) return parseRefusal('head_too_large');
+  const fields = host.length === 0 ? [] : ['Host', textOf(host)];
+  const refused = addFields(fields, http, entries, http.headerMap === null ? split : addAsIs);
+  if (refused !== undefined) return refused;
+  addBody(fields, http);
+  addClient(fields, check);
+  return { method: textOf(method), target: textOf(path), fields };
+}
+
+/** Returns what is wrong with the attributes, for the operator of the proxy. */
+function attributesFault(http: HttpRequest): string | undefined {
+  if (http.method.length === 0) return 'attributes.request.http.method is missing';
+  if (!consistsOf(TOKEN, http.method)) return 'attributes.request.http.method is not a method';
+  if (http.path.length === 0) return 'attributes.request.http.path is missing';
+  if (http.query.length > 0) return 'attributes.request.http.query is set; put the query into path';
+  if (http.fragment.length > 0) return 'attributes.request.http.fragment is set; a request has no fragment';
+  if (http.headerMap !== null && http.headers.length > 0)
+    return 'attributes.request.http has both headers and header_map';
+  return undefined;
+}
+
+/**
+ * Returns the bytes of all fields, `Host` included, as for the same request over HTTP.
+ *
+ * Pseudo-header fields repeat attributes: not counted.
+ */
+function sizeOf(host: Buffer, entries: readonly HeaderValue[]): number {
+  let size = host.length === 0 ? 0 : HOST.length + host.length + LINE_BYTES;
+  for (const { key, value, rawValue } of entries)
+    if (key[0] !== COLON && !isHost(key)) size += key.length + value.length + rawValue.length + LINE_BYTES;
+  return size;
+}
+
+/** A Host field counts as the attribute, from which it must not differ. */
+function isHost(key: Buffer): boolean {
+  return key.length === HOST.length && textOf(key).toLowerCase() === HOST;
+}
+
+/**
+ * Adds the fields of the check to a flat list.
+ *
+ * @param put adds a single field
+ */
+function addFields(
+  fields: string[],
+  http: HttpRequest,
+  entries: readonly HeaderValue[],
+  put: FieldSplitter,
+): Refusal | undefined {
+  const framing = new Framing(true);
+  for (const { key, value, rawValue } of entries) {
+    const name = textOf(key);
+    if (rawValue.length > 0 && value.length > 0 && !rawValue.equals(value))
+      return malformedCheck('a header has a value and a different raw_value');
+    const bytes = rawValue.length > 0 ? rawValue : value;
+    if (name.startsWith(':')) {
+      const fault = pseudoFault(name, bytes, http);
+      if (fault !== undefined) return malformedCheck(fault);
+      continue;
+    }
+    const fault = fieldFault(framing, key, bytes);
+    if (fault !== undefined) return parseRefusal(fault);
+    // Envoy reports the host as an attribute; a Host field with the same value is no second one.
+    if (isHost(key) && bytes.equals(http.host)) continue;
+    const refusal = put(fields, name, trimmed(bytes));
+    if (refusal !== undefined) return refusal;
+  }
+  return undefined;
+}
+
+function addAsIs(fields: string[], name: string, value: string): undefined {
+  fields.push(name, value);
+}
+
+function pseudoFault(name: string, value: Buffer, http: HttpRequest): string | undefined {
+  if (!Object.hasOwn(PSEUDO, name)) return 'a header name begins with ":"';
+  const attribute = PSEUDO[name as keyof typeof PSEUDO];
+  return value.equals(http[attribute])
+    ? undefined
+    : `the header ${name} and attributes.request.http.${attribute} differ`;
+}
+
+/** Adds a framing field for a body, which in HTTP/2 may come without any. */
+function addBody(fields: string[], { size, body, rawBody }: HttpRequest): void {
+  if (size <= 0 && body.length === 0 && rawBody.length === 0) return;
+  if (firstField(fields, 'content-length') !== undefined) return;
+  if (firstField(fields, 'transfer-encoding') === undefined) fields.push('Transfer-Encoding', 'chunked');
+}
+
+/**
+ * Adds the client's address. If Envoy does not report X-Forwarded-For, its own peer is the client.
+ */
+function addClient(fields: string[], { attributes }: CheckRequest): void {
+  const address = attributes?.source?.address?.socketAddress?.address;
+  if (address === undefined || firstField(fields, 'x-forwarded-for') !== undefined) return;
+  const text = textOf(address);
+  if (isIP(text) !== 0) fields.push('X-Forwarded-For', text);
+}
+
+/** Returns a value without surrounding whitespace, which is not part of it (RFC 9110 5.5). */
+function trimmed(bytes: Buffer): string {
+  let start = 0;
+  let end = bytes.length;
+  while (start < end && isBlank(bytes[start] as number)) start += 1;
+  while (end > start && isBlank(bytes[end - 1] as number)) end -= 1;
+  return (bytes as Bytes).latin1Slice(start, end);
+}
+
+function isBlank(byte: number): boolean {
+  return byte === SP || byte === HTAB;
+}
+
+function textOf(bytes: Buffer): string {
+  return (bytes as Bytes).latin1Slice();
+}
+
+function malformedCheck(detail: string): Refusal {
+  return { refusal: 'malformed_check', detail };
 }

@@ -12,9 +12,9 @@ import {
 import { guarded } from '../../../util/async.js';
 import type { Services } from '../../../pipeline/services.js';
 import { Http2Connections, MAX_STREAMS, SESSION_MEMORY } from '../../http2-connections.js';
-import type { ListenerLimits } from '../../limits.js';
+import type { ListenerLimits } from '../../http1-input.js';
 import { type PublicServer, TCP_OPTIONS } from '../../server.js';
-import { GrpcCheckHandler } from './check.js';
+import { handleCheckCall } from './check.js';
 import { type CheckResponse, type Received, readCheckRequest, writeCheckResponse } from './messages.js';
 
 /**
@@ -51,7 +51,7 @@ export function createGrpcServer(
   // The library would log to standard error, header values included.
   setLogVerbosity(logVerbosity.NONE);
   const check: Check = (call, callback) => {
-    new GrpcCheckHandler(services(), limits.head_size, {
+    handleCheckCall(services(), limits.head_size, {
       received: call.request,
       peer: { remoteAddress: addressOf(call.getPeer()) },
       get destroyed() {
@@ -60,7 +60,7 @@ export function createGrpcServer(
       headersSent: false,
       answer: (response) => callback(null, response),
       destroy: () => callback({ code: status.UNAVAILABLE, details: 'no decision' }),
-    }).handle();
+    });
   };
   const library = new Server({
     'grpc.max_receive_message_length': MAX_MESSAGE,
