@@ -131,14 +131,23 @@ export class Tokens {
   }
 
   /** Undefined if it is another customer's. */
-  async get(id: string, customerId: string): Promise<TokenWithUse | undefined> {
-    const known = ID.test(id) ? await this.#store.tokens.getWithOwner(id) : undefined;
+  async get(id: string, customerId: string, read = this.read(id)): Promise<TokenWithUse | undefined> {
+    const known = await read;
     return this.#ofCustomer(customerId, known?.found, known?.owner);
   }
 
+  /** For {@link trace}, before it is known who asks. */
+  read(id: string): ReturnType<Store['tokens']['getWithOwner']> {
+    return ID.test(id) ? this.#store.tokens.getWithOwner(id) : undefined;
+  }
+
   /** Like {@link get}, but of a token that is gone returns one that came from it by rotation. */
-  async trace(id: string, customerId: string): Promise<TokenWithUse | undefined> {
-    const found = await this.get(id, customerId);
+  async trace(
+    id: string,
+    customerId: string,
+    read?: ReturnType<Tokens['read']>,
+  ): Promise<TokenWithUse | undefined> {
+    const found = await this.get(id, customerId, read);
     if (found !== undefined || !ID.test(id)) return found;
     const [descendant] = await this.#store.tokens.family(id, 1);
     const owner = descendant && (await this.#store.directory.getUser(descendant.token.userId));

@@ -28,10 +28,8 @@ export function measured(inner: Kv, onOperation: OnOperation): Kv {
       if (key.startsWith(tokens)) return findToken(key, beside);
       return key.startsWith(sessions) ? findSession(key, beside) : followOther(key, beside);
     },
-    ...(inner.recent === undefined ? {} : { recent: (key) => inner.recent?.(key) }),
-    ...(inner.readAndCount === undefined
-      ? {}
-      : { readAndCount: timed('read', inner.readAndCount.bind(inner)) }),
+    recent: (key) => inner.recent(key),
+    readAndCount: timed('read', (...args: Parameters<Kv['readAndCount']>) => inner.readAndCount(...args)),
     range: timed('read', (...args: Parameters<Kv['range']>) => inner.range(...args)),
     count: timed('read', (...args: Parameters<Kv['count']>) => inner.count(...args)),
     scores: timed('read', (...args: Parameters<Kv['scores']>) => inner.scores(...args)),

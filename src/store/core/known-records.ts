@@ -2,17 +2,38 @@ import { LRUCache } from 'lru-cache';
 import { type Key, type Stored, storedOf } from './kv.js';
 
 const MAX = 10_000;
+/** How long a record counts as recent, in milliseconds: most of a request, hashing included. */
+const RECENT_MS = 2_000;
 
-/** Decodes the records of a networked store; the same text gives the same object. */
+interface Known {
+  readonly text: string | null;
+  readonly stored: Stored | undefined;
+  at: number;
+}
+
+/**
+ * The records of a networked store as they were last read or written. The same text gives the same
+ * object.
+ */
 export class KnownRecords {
-  readonly #known = new LRUCache<Key, { readonly text: string; readonly stored: Stored }>({ max: MAX });
+  readonly #known = new LRUCache<Key, Known>({ max: MAX });
+  readonly #sessionOf: () => unknown;
+  #session: unknown;
+
+  /** @param sessionOf a new master may have lost commits, and give their numbers to others */
+  constructor(sessionOf: () => unknown = () => undefined) {
+    this.#sessionOf = sessionOf;
+  }
 
   get(key: Key, text: string | null): Stored | undefined {
-    if (text === null) return undefined;
     const known = this.#known.get(key);
-    if (known?.text === text) return known.stored;
-    const stored = storedOf(text);
-    this.#known.set(key, { text, stored });
+    const at = performance.now();
+    if (known?.text === text) {
+      known.at = at;
+      return known.stored;
+    }
+    const stored = text === null ? undefined : storedOf(text);
+    this.#known.set(key, { text, stored, at });
     return stored;
   }
 
@@ -25,5 +46,17 @@ export class KnownRecords {
       next = stored.ref;
     }
     return chain;
+  }
+
+  recent(key: Key): { readonly stored: Stored | undefined } | undefined {
+    const session = this.#sessionOf();
+    if (session !== this.#session) this.#known.clear();
+    this.#session = session;
+    const known = this.#known.peek(key);
+    return known !== undefined && performance.now() - known.at < RECENT_MS ? known : undefined;
+  }
+
+  forget(keys: Iterable<Key>): void {
+    for (const key of keys) this.#known.delete(key);
   }
 }

@@ -47,6 +47,15 @@ export interface Commit {
   readonly tell: readonly string[];
   /** Whether it only removes or replaces: then it is made even if little space is left. */
   readonly isReserved: boolean;
+  /** Parts of indexes that must have no members, or the change is not made. */
+  readonly none: readonly Between[];
+}
+
+/** What lies between two names, in an index whose scores are all 0. */
+export interface Between {
+  readonly index: string;
+  readonly after: string;
+  readonly before: string;
 }
 
 export interface Touch {
@@ -63,6 +72,11 @@ export interface Followed {
   readonly beside: Stored | undefined;
 }
 
+export interface ReadAndCounted {
+  readonly found: readonly (Stored | undefined)[];
+  readonly counts: readonly number[];
+}
+
 /** The members of an index with a score of at least `from`. */
 export interface Count {
   readonly index: string;
@@ -75,15 +89,12 @@ export interface Kv {
   /** Reads a record, those that it leads to ({@link MAX_REFS} in all) and one beside, at one moment. */
   follow(key: Key, beside?: Key): MaybePromise<Followed>;
   /**
-   * What this process read or wrote a moment ago, which may have changed since; undefined: unknown.
-   * Only for a store where reading takes a round trip. A change that expects it is checked anyway.
+   * What this process read or wrote a moment ago, which may have changed since; undefined: unknown, as
+   * always where reading takes no round trip. A change that expects it is checked anyway.
    */
-  recent?(key: Key): { readonly stored: Stored | undefined } | undefined;
-  /** Reads records, and then counts members, in one round trip; otherwise the one follows the other. */
-  readAndCount?(
-    keys: readonly Key[],
-    counts: readonly Count[],
-  ): Promise<{ readonly found: (Stored | undefined)[]; readonly counts: number[] }>;
+  recent(key: Key): { readonly stored: Stored | undefined } | undefined;
+  /** Reads records, and then counts members. */
+  readAndCount(keys: readonly Key[], counts: readonly Count[]): MaybePromise<ReadAndCounted>;
   range(index: string, range: Range): MaybePromise<Member[]>;
   count(index: string, from?: number, to?: number): MaybePromise<number>;
   /** Returns the scores of members; undefined for those that an index does not have. */

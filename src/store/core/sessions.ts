@@ -80,7 +80,7 @@ function withUse(session: Session, use: SessionUse | null | undefined): Session 
 
 async function readUsed(tx: Transaction, digest: string): Promise<Session | undefined> {
   const session = await tx.get(SESSION, digest);
-  return session && withUse(session, await tx.peek(SESSION_USE, digest));
+  return session && withUse(session, await tx.get(SESSION_USE, digest));
 }
 
 async function createSession(
@@ -124,7 +124,7 @@ async function leastUsed(
 async function readSessions(tx: Transaction, userId: string): Promise<Session[]> {
   await tx.has(GUARD, sessionsOf(userId));
   const digests = (await tx.range(sessionsOf(userId))).map(({ name }) => name);
-  await tx.load(digests.map((digest) => keyOf(SESSION, digest)));
+  await tx.load([SESSION, SESSION_USE].flatMap((kind) => digests.map((digest) => keyOf(kind, digest))));
   const found = await Promise.all(digests.map((digest) => readUsed(tx, digest)));
   return found.filter((session) => session !== undefined);
 }

@@ -3,13 +3,16 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { LRUCache } from 'lru-cache';
 import type { EpochMs } from '../../util/time.js';
 import {
+  type Between,
   type Commit,
+  type Count,
   type Followed,
   type Key,
   type Kv,
   MAX_REFS,
   type Member,
   type Range,
+  type ReadAndCounted,
   type Revision,
   type Stored,
   type Touch,
@@ -70,6 +73,14 @@ export class LmdbKv implements Kv {
     }
   }
 
+  recent(): undefined {
+    return undefined;
+  }
+
+  readAndCount(keys: readonly Key[], counts: readonly Count[]): ReadAndCounted {
+    return { found: this.read(keys), counts: counts.map(({ index, from }) => this.count(index, from)) };
+  }
+
   range(index: string, { from = -Infinity, to = Infinity, after, before, limit }: Range): Member[] {
     if (!isKey(index)) return [];
     return this.attempt(() => {
@@ -103,6 +114,7 @@ export class LmdbKv implements Kv {
   commit(change: Commit): Revision | null {
     return this.#write(change.isReserved, () => {
       for (const [key, revision] of change.expect) if (this.#known.revisionOf(key) !== revision) return null;
+      if (change.none.some((each) => this.#hasBetween(each))) return null;
       const number = (this.#env.meta.get(REVISION) ?? 0) + 1;
       const revision = String(number);
       this.#env.meta.putSync(REVISION, number);
@@ -170,6 +182,11 @@ export class LmdbKv implements Kv {
     } catch (error) {
       throw asUnavailable(error);
     }
+  }
+
+  #hasBetween({ index, after, before }: Between): boolean {
+    const range = { start: [index, 0, after], end: [index, 0, before], exclusiveStart: true };
+    return this.#env.members.getKeysCount(range) > 0;
   }
 
   #link(index: string, name: string, score: number | null): void {

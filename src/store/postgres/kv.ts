@@ -4,7 +4,20 @@ import type { EpochMs } from '../../util/time.js';
 import { DECLARED, LEGACY_KEYS } from '../core/indexes.js';
 import { keyOf, QUESTION, TOKEN, USER } from '../core/kinds.js';
 import { KnownRecords } from '../core/known-records.js';
-import type { Commit, Followed, Key, Kv, Member, Range, Revision, Stored, Touch } from '../core/kv.js';
+import {
+  type Commit,
+  type Count,
+  type Followed,
+  type Key,
+  type Kv,
+  type Member,
+  type Range,
+  type ReadAndCounted,
+  type Revision,
+  type Stored,
+  textOf,
+  type Touch,
+} from '../core/kv.js';
 import { partsOf } from '../parts.js';
 import type { PostgresClient } from './client.js';
 import { emptied } from './failures.js';
@@ -31,7 +44,7 @@ export class PostgresKv implements Kv {
     if (keys.length === 0) return [];
     const { records } = this.#client.schema;
     const rows = await this.#client.query(
-      `SELECT ${textOf('r')} FROM ${records} AS m CROSS JOIN unnest($1::text[]) WITH ORDINALITY AS k(key, place)
+      `SELECT ${textIn('r')} FROM ${records} AS m CROSS JOIN unnest($1::text[]) WITH ORDINALITY AS k(key, place)
        LEFT JOIN ${records} AS r ON r.key = k.key WHERE m.key = '${META}' ORDER BY k.place`,
       [keys.map(escaped)],
     );
@@ -42,7 +55,7 @@ export class PostgresKv implements Kv {
   async follow(key: Key, beside: Key = ''): Promise<Followed> {
     const { records } = this.#client.schema;
     const [row] = await this.#client.query(
-      `SELECT ${['u', 'a', 'b', 'c'].map(textOf).join()} FROM ${records} AS m LEFT JOIN ${records} AS u ON u.key = $2
+      `SELECT ${['u', 'a', 'b', 'c'].map(textIn).join()} FROM ${records} AS m LEFT JOIN ${records} AS u ON u.key = $2
        LEFT JOIN ${records} AS a ON a.key = $1 LEFT JOIN ${records} AS b ON b.key = a.ref
        LEFT JOIN ${records} AS c ON c.key = b.ref WHERE m.key = '${META}'`,
       [escaped(key), escaped(beside)],
@@ -54,6 +67,31 @@ export class PostgresKv implements Kv {
       texts.filter((text) => text !== null),
     );
     return { chain, beside: this.#known.get(beside, used ?? null) };
+  }
+
+  recent(key: Key): { readonly stored: Stored | undefined } | undefined {
+    return this.#known.recent(key);
+  }
+
+  async readAndCount(keys: readonly Key[], counts: readonly Count[]): Promise<ReadAndCounted> {
+    const { records, members } = this.#client.schema;
+    const [row] = await this.#client.query(
+      `SELECT ARRAY(
+         SELECT ${textIn('r')} FROM unnest($1::text[]) WITH ORDINALITY AS k(key, place)
+         LEFT JOIN ${records} AS r ON r.key = k.key ORDER BY k.place
+       ), ARRAY(
+         SELECT (SELECT count(*) FROM ${members} AS m WHERE m.index = c.index AND m.score >= c.least)
+         FROM unnest($2::text[], $3::float8[]) WITH ORDINALITY AS c(index, least, place) ORDER BY c.place
+       ) FROM ${records} WHERE key = '${META}'`,
+      [
+        keys.map(escaped),
+        counts.map(({ index }) => escaped(index)),
+        counts.map(({ from }) => from ?? -Infinity),
+      ],
+    );
+    if (row === undefined) throw emptied();
+    const [texts, found] = row as [(string | null)[], string[]];
+    return { found: keys.map((key, i) => this.#known.get(key, texts[i] ?? null)), counts: found.map(Number) };
   }
 
   async range(index: string, { from, to, after, before, limit }: Range): Promise<Member[]> {
@@ -106,8 +144,16 @@ export class PostgresKv implements Kv {
       links.map(([, , score]) => (score === 'revision' ? 'NaN' : score)),
       announcedBy(change).map(announcement),
       put.map(([key]) => key).filter((key) => CHANGED_KEYS.some((start) => key.startsWith(start))),
+      change.none.map(({ index }) => escaped(index)),
+      change.none.map(({ after }) => escaped(after)),
+      change.none.map(({ before }) => escaped(before)),
     ]);
-    if (revision !== null && change.tell.length > 0) this.#client.ended(change.tell);
+    if (revision === null) {
+      this.#known.forget(change.expect.keys());
+      return null;
+    }
+    for (const [key, each] of put) this.#known.get(key, each && textOf(revision, each.ref, each.value));
+    if (change.tell.length > 0) this.#client.ended(change.tell);
     return revision;
   }
 
@@ -121,6 +167,7 @@ export class PostgresKv implements Kv {
           some.map(({ value }) => JSON.stringify(value)),
           some.map(({ of }) => escaped(of)),
         ]);
+    this.#known.forget(uses.map(({ key }) => key));
   } // prettier-ignore
 
   confirmMissing(): void {
@@ -138,7 +185,7 @@ export class PostgresKv implements Kv {
 }
 
 /** Returns the text of a record as `storedOf` decodes it. */
-function textOf(record: string): string {
+function textIn(record: string): string {
   return `${record}.rev || '|' || coalesce(${record}.ref, '') || '|' || ${record}.value`;
 }
 

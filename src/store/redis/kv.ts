@@ -8,14 +8,15 @@ import {
   type Kv,
   type Member,
   type Range,
+  type ReadAndCounted,
   type Revision,
   type Stored,
   textOf,
   type Touch,
 } from '../core/kv.js';
+import { KnownRecords } from '../core/known-records.js';
 import { partsOf } from '../parts.js';
 import type { RedisClient } from './client.js';
-import { RecentRecords } from './recent-records.js';
 import { BATCH, type ScriptName } from './scripts.js';
 import type { MasterSession } from './session.js';
 
@@ -29,18 +30,17 @@ export class RedisKv implements Kv {
   readonly #reportsLost: boolean;
   readonly #told: (names: readonly string[]) => void;
   readonly #close: () => Promise<void>;
-  readonly #known: RecentRecords;
+  readonly #known: KnownRecords;
 
   private constructor(
     run: Run,
-    reportsLost: boolean,
+    known: KnownRecords,
     told: (names: readonly string[]) => void,
-    close: () => Promise<void>,
-    sessionOf: () => MasterSession | undefined,
-    urgent?: Run,
+    { urgent, reportsLost = false }: { readonly urgent?: Run; readonly reportsLost?: boolean },
+    close: () => Promise<void> = async () => undefined,
   ) {
-    this.urgent = urgent === undefined ? this : new RedisKv(urgent, reportsLost, told, close, sessionOf);
-    this.#known = new RecentRecords(sessionOf);
+    this.urgent = urgent === undefined ? this : new RedisKv(urgent, known, told, {});
+    this.#known = known;
     this.#run = run;
     this.#reportsLost = reportsLost;
     this.#told = told;
@@ -50,23 +50,17 @@ export class RedisKv implements Kv {
   static of(client: RedisClient): RedisKv {
     return new RedisKv(
       async (name, ...args) => client.script(name, args),
-      false,
+      new KnownRecords(() => client.held),
       (names) => client.events.ended(names),
+      { urgent: async (name, ...args) => client.script(name, args, 'urgent') },
       async () => client.close(),
-      () => client.held,
-      async (name, ...args) => client.script(name, args, 'urgent'),
     );
   }
 
   /** For a master that is being adopted: what it lost is written again. */
   static on(client: RedisClient, session: MasterSession): RedisKv {
-    return new RedisKv(
-      async (name, ...args) => client.scriptOn(session, name, ...args),
-      true,
-      () => undefined,
-      async () => undefined,
-      () => session,
-    );
+    const run: Run = async (name, ...args) => client.scriptOn(session, name, ...args);
+    return new RedisKv(run, new KnownRecords(), () => undefined, { reportsLost: true });
   }
 
   async read(keys: readonly Key[]): Promise<(Stored | undefined)[]> {
@@ -88,7 +82,7 @@ export class RedisKv implements Kv {
     return this.#known.recent(key);
   }
 
-  async readAndCount(keys: readonly Key[], counts: readonly Count[]) {
+  async readAndCount(keys: readonly Key[], counts: readonly Count[]): Promise<ReadAndCounted> {
     const asked = counts.flatMap(({ index, from }) => [index, from ?? '-inf']);
     const [texts, found] = (await this.#run('readAndCount', keys.length, ...keys, ...asked)) as [
       (string | null)[],
@@ -145,7 +139,7 @@ export class RedisKv implements Kv {
     return found;
   }
 
-  async commit({ expect, put, link, tell, isReserved }: Commit): Promise<Revision | null> {
+  async commit({ expect, put, link, tell, none, isReserved }: Commit): Promise<Revision | null> {
     const revision = await this.#run(
       'commit',
       isReserved ? '1' : '0',
@@ -163,6 +157,7 @@ export class RedisKv implements Kv {
         ),
       ),
       JSON.stringify(tell),
+      ...none.flatMap(({ index, after, before }) => [index, after, before]),
     );
     if (revision === '') {
       this.#known.forget(expect.keys());
@@ -180,6 +175,7 @@ export class RedisKv implements Kv {
         'touch',
         ...some.flatMap(({ key, at, value, of }) => [key, at, JSON.stringify(value), of]),
       );
+    this.#known.forget(uses.map(({ key }) => key));
   }
 
   async confirmMissing(): Promise<void> {

@@ -138,6 +138,9 @@ return found
   /** Makes a change (`Commit`), or returns '' if a record has another revision than expected. */
   commit: `
 local expect, put, link, tell = cjson.decode(ARGV[3]), cjson.decode(ARGV[4]), cjson.decode(ARGV[5]), cjson.decode(ARGV[6])
+for i = 7, #ARGV, 3 do
+  if #redis.call('ZRANGEBYLEX', indexOf(ARGV[i]), '(' .. ARGV[i + 1], '(' .. ARGV[i + 2], 'LIMIT', 0, 1) > 0 then return '' end
+end
 for i = 1, #expect, 2 do
   local text = redis.call('GET', P(expect[i]))
   if (text and string.match(text, '^[^|]*') or '') ~= expect[i + 1] then return '' end
