@@ -18,7 +18,10 @@ const TRIES = 5;
 
 type Sent = (count: <T>(sent: Promise<T>) => Promise<T>) => void;
 
-const STORES: Record<string, { open: (t: Test, config: Config, server: StoreUser) => Promise<NetworkedStore>; watch: Sent }> = {
+const STORES: Record<
+  string,
+  { open: (t: Test, config: Config, server: StoreUser) => Promise<NetworkedStore>; watch: Sent }
+> = {
   redis: {
     open: async (t, config, server) => {
       const settings = redisSettings({ url: (await startRedis(t)).url });
@@ -44,8 +47,12 @@ const STORES: Record<string, { open: (t: Test, config: Config, server: StoreUser
       const { query } = PostgresClient.prototype;
       // oxlint-disable-next-line typescript/unbound-method
       const { commit } = PostgresClient.prototype;
-      PostgresClient.prototype.query = function (this: PostgresClient, ...args) { return count(query.apply(this, args)); };
-      PostgresClient.prototype.commit = function (this: PostgresClient, ...args) { return count(commit.apply(this, args)); };
+      PostgresClient.prototype.query = function (this: PostgresClient, ...args) {
+        return count(query.apply(this, args));
+      };
+      PostgresClient.prototype.commit = function (this: PostgresClient, ...args) {
+        return count(commit.apply(this, args));
+      };
       t.teardown(() => void Object.assign(PostgresClient.prototype, { query, commit }));
     },
   },
