@@ -29,7 +29,7 @@
  *   'store/endings': typeof import('../../src/store/endings.js'),
  *   'store/cache/token-cache': typeof import('../../src/store/cache/token-cache.js'),
  *   'store/lmdb': typeof import('../../src/store/lmdb.js'),
- *   'store/lmdb/opening-lock': typeof import('../../src/store/lmdb/opening-lock.js'),
+ *   'store/lmdb/environment': typeof import('../../src/store/lmdb/environment.js'),
  *   'store/redis': typeof import('../../src/store/redis.js'),
  *   'store/redis/invalidation': typeof import('../../src/store/redis/invalidation.js'),
  *   'store/revocations': typeof import('../../src/store/revocations.js'),

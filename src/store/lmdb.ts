@@ -1,11 +1,8 @@
-import { coreStore } from './core/store.js';
+import { coreStore, type Store } from './core/store.js';
 import type { Endings } from './endings.js';
-import { DiskSpace } from './lmdb/disk-space.js';
-import { EndedLog } from './lmdb/ended-log.js';
-import { openEnvironment } from './lmdb/environment.js';
+import { DiskSpace, EndedLog, openEnvironment } from './lmdb/environment.js';
 import { LmdbKv } from './lmdb/kv.js';
 import { measured, type OnOperation } from './measured.js';
-import type { Store } from './store.js';
 
 /**
  * Opens the embedded store in a folder, which several processes may share.

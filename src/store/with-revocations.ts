@@ -1,8 +1,7 @@
 import { mapMaybe } from '../util/async.js';
 import type { User } from '../domain/user.js';
-import type { Creations } from './creations.js';
-import type { Revocations } from './revocations.js';
-import type { Store } from './store.js';
+import type { Creations, Revocations } from './revocations.js';
+import type { Store } from './core/store.js';
 
 /** Corrects what a store says by the revocations that this process knows, and notes what it creates. */
 export function withRevocations(inner: Store, revocations: Revocations, creations: Creations): Store {
@@ -32,9 +31,9 @@ export function withRevocations(inner: Store, revocations: Revocations, creation
         }
         return result;
       },
-      update: async (record, basedOn, more = {}) => {
+      update: async (record, basedOn, more) => {
         const result = await tokens.update(record, basedOn, more);
-        const others = more.others?.map(({ token }) => token) ?? [];
+        const others = more?.others?.map(({ token }) => token) ?? [];
         if (result === 'updated') for (const each of [record, ...others]) creations.replace(each);
         return result;
       },

@@ -1,13 +1,12 @@
 import t from 'tap';
 import { cachedStore } from '../../src/store/cache/cached-store.js';
-import type { CacheSettings } from '../../src/store/cache/settings.js';
-import { TokenCache } from '../../src/store/cache/token-cache.js';
+import { type CacheSettings, TokenCache } from '../../src/store/cache/token-cache.js';
 import type { Token } from '../../src/domain/token.js';
 import type { User } from '../../src/domain/user.js';
-import type { Store } from '../../src/store/store.js';
+import type { Store } from '../../src/store/core/store.js';
 import { StoreUnavailable } from '../../src/store/faults.js';
 import { Revocations } from '../../src/store/revocations.js';
-import type { TokenWithOwner } from '../../src/store/token-store.js';
+import type { TokenWithOwner } from '../../src/store/core/token-records.js';
 import { movable } from '../helpers/clock.js';
 import { NOW, session, token, user } from './contract/records.js';
 

@@ -1,7 +1,7 @@
 import { Redis } from 'ioredis';
 import t, { type Test } from 'tap';
 import { RedisClient } from '../../src/store/redis/client.js';
-import { Sentinels } from '../../src/store/redis/sentinels.js';
+import { Sentinels } from '../../src/store/redis/electors.js';
 import { MasterSession } from '../../src/store/redis/session.js';
 import { keyOf, LOGOUT, OTP_STEP } from '../../src/store/core/kinds.js';
 import { RedisKv } from '../../src/store/redis/kv.js';

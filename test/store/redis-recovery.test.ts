@@ -1,12 +1,9 @@
 import t, { type Test } from 'tap';
 import { rotationOf } from '../../src/domain/rotation.js';
 import type { Token } from '../../src/domain/token.js';
-import { Creations } from '../../src/store/creations.js';
-import { restoreHistory } from '../../src/store/redis/history.js';
-import { nameOfHistory } from '../../src/store/redis/identity.js';
-import { MasterSession } from '../../src/store/redis/session.js';
-import { openRedisStore } from '../../src/store/redis.js';
-import { nameOfChange, Revocations } from '../../src/store/revocations.js';
+import { Creations, nameOfChange, Revocations } from '../../src/store/revocations.js';
+import { openRedisStore, restoreHistory } from '../../src/store/redis.js';
+import { MasterSession, nameOfHistory } from '../../src/store/redis/session.js';
 import { withRevocations } from '../../src/store/with-revocations.js';
 import { redisSettings, startRedis } from '../helpers/redis.js';
 import { until } from '../helpers/until.js';

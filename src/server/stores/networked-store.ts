@@ -14,7 +14,7 @@ import { keyOf, QUESTION as QUESTIONS } from '../../store/core/kinds.js';
 import { changedByKey, endedByName, type Endings } from '../../store/endings.js';
 import type { LinkEvents } from '../../store/link.js';
 import type { OnOperation } from '../../store/measured.js';
-import type { Store } from '../../store/store.js';
+import type { Store } from '../../store/core/store.js';
 
 /** Prefix of the keys of questions to all processes. */
 const QUESTION = keyOf(QUESTIONS, '');

@@ -2,18 +2,24 @@ import { createLogThrottle } from '../../util/time.js';
 import type { Config } from '../../config/schema/config.js';
 import type { Log } from '../../observe/log.js';
 import { countHistoryChange, storeMetrics } from '../../observe/metrics/store.js';
-import { Creations } from '../../store/creations.js';
+import { Creations, RevocationFiles, Revocations } from '../../store/revocations.js';
 import { CHANGED_KEYS, endedByName } from '../../store/endings.js';
-import { openRedisStore, redisStore } from '../../store/redis.js';
+import {
+  BEGINNING_KEYS,
+  checkFormat,
+  dataLossRisks,
+  type HistoryChange,
+  learnRevocations,
+  openRedisStore,
+  reapplyRevocations,
+  redisStore,
+  restoreHistory,
+} from '../../store/redis.js';
 import { RedisClient } from '../../store/redis/client.js';
 import { openQuestions } from '../../store/core/fleet.js';
 import { keyOf, QUESTION } from '../../store/core/kinds.js';
-import { type HistoryChange, learnRevocations, reapplyRevocations, restoreHistory } from '../../store/redis/history.js'; // prettier-ignore
 import { InvalidationLink } from '../../store/redis/invalidation.js';
-import { RevocationFiles } from '../../store/revocation-file.js';
-import { Revocations } from '../../store/revocations.js';
 import { withRevocations } from '../../store/with-revocations.js';
-import { BEGINNING_KEYS, checkFormat, dataLossRisks } from '../../store/redis/maintenance.js';
 import { cacheFor, checked, type NetworkedStore, type StoreUser } from './networked-store.js';
 
 type Settings = Extract<Config['store'], { type: 'redis' }>;

@@ -1,5 +1,5 @@
 import { mapMaybe } from '../../util/async.js';
-import type { Store } from '../store.js';
+import type { Store } from '../core/store.js';
 import type { TokenCache } from './token-cache.js';
 
 /** Puts a cache in front of a store: it answers look-ups and drops what this process changes. */

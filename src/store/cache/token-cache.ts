@@ -2,13 +2,30 @@ import type { MaybePromise } from '../../util/async.js';
 import type { User } from '../../domain/user.js';
 import { changedByKey, endedByName } from '../endings.js';
 import { StoreUnavailable } from '../faults.js';
-import type { Store } from '../store.js';
-import type { TokenStore, TokenWithOwner } from '../token-store.js';
-import { Bridge, type KnownRevocations, Warming } from './bridge.js';
-import { Coverage, Lag } from './notifications.js';
-import { LegacyKeys, SessionLookUps } from './look-ups.js';
-import { type Entry, Owners, TokenEntries } from './entries.js';
-import type { CacheEvents, CacheSettings } from './settings.js';
+import type { Store } from '../core/store.js';
+import type { TokenStore } from '../core/tokens.js';
+import type { TokenWithOwner } from '../core/token-records.js';
+import { Bridge, type KnownRevocations, LegacyKeys, SessionLookUps, Warming } from './bridge.js';
+import { Coverage, type Entry, Lag, Owners, TokenEntries } from './entries.js';
+
+/** The settings `cache`, in entries and milliseconds, and `on_store_failure`. */
+export interface CacheSettings {
+  readonly size: number;
+  readonly ttl: number;
+  readonly negative_ttl: number;
+  /** How long a known token is accepted while the store is unavailable; null: not at all. */
+  readonly serveCachedFor: number | null;
+  /** Whether covered entries, sessions included, are used while another master is being elected. */
+  readonly bridgesFailover?: boolean;
+}
+
+export interface CacheEvents {
+  readonly hit: () => void;
+  readonly miss: () => void;
+  readonly servedStale: () => void;
+  /** A change of a token by this process was notified, so many milliseconds after it was sent. */
+  readonly received: (ms: number) => void;
+}
 
 /**
  * Caches token look-ups while change notifications are received. A look-up that began before a change

@@ -1,11 +1,60 @@
-import { namesOfRevoked } from '../token-store.js';
-import { loginKey } from '../../domain/user.js';
 import type { EpochMs } from '../../util/time.js';
-import type { ChangeRefused, Changes } from '../directory-store.js';
-import { CUSTOMER, GUARD, type Kind, keyOf, LOGIN, REVOKED, SERVICE, TOKEN, USER } from './kinds.js';
-import { servicesOf, usersOf } from './indexes.js';
-import { activeOf, readToken } from './token-records.js';
+import type { Token } from '../../domain/token.js';
+import { type Customer, loginKey, type Service, type User } from '../../domain/user.js';
+import { activeOf, namesOfRevoked, readToken } from './token-records.js';
+import {
+  CUSTOMER,
+  GUARD,
+  keyOf,
+  type Kind,
+  LOGIN,
+  REVOKED,
+  SERVICE,
+  servicesOf,
+  TOKEN,
+  USER,
+  usersOf,
+} from './kinds.js';
 import type { Transaction } from './transaction.js';
+
+export interface Changes {
+  readonly customers?: readonly Customer[];
+  readonly services?: readonly Service[];
+  /** A user who is locked, or gets another password or OTP secret, loses all sessions and sudo grants. */
+  readonly users?: readonly User[];
+  /** Users whose `passwordHash` is a new hash of the same password: they lose nothing. */
+  readonly rehashed?: readonly string[];
+  /** Tokens to add. A token whose digest exists or was revoked is skipped. */
+  readonly tokens?: readonly Token[];
+  /** Declared tokens to add or overwrite by id; revoked ones are skipped. A replaced digest is revoked. */
+  readonly declared?: readonly Token[];
+  /** Declared tokens to revoke by id. Neither the id nor the digest can be declared again. */
+  readonly revokeDeclared?: readonly string[];
+  /** Removed without a revocation: the same digest may be added again. */
+  readonly removeTokens?: readonly string[];
+  /** Refused if a customer would leave users or services behind. */
+  readonly removeCustomers?: readonly string[];
+  readonly removeServices?: readonly string[];
+  /** Refused if one has active tokens, by the earlier one of the given time and the store's clock. */
+  readonly removeUsers?: readonly string[];
+  /** The `updatedAt` of users as they were read; null for none. If any differs, nothing is written. */
+  readonly basedOn?: ReadonlyMap<string, EpochMs | null>;
+  /** Part of a transfer: what it removes may be written again, so it is not remembered as ended. */
+  readonly transfer?: true;
+}
+
+export type ChangeRefused =
+  | {
+      readonly reason: 'active_tokens';
+      readonly users: readonly { readonly userId: string; readonly tokenIds: readonly string[] }[];
+    }
+  | { readonly reason: 'login_taken'; readonly login: string; readonly userId: string }
+  | { readonly reason: 'unknown_customer'; readonly customerId: string }
+  | { readonly reason: 'customer_in_use'; readonly customerId: string }
+  | { readonly reason: 'unknown_user'; readonly userId: string }
+  /** The id or digest of a declared token is taken by another token, or its id by another user. */
+  | { readonly reason: 'token_taken'; readonly tokenId: string }
+  | { readonly reason: 'changed_meanwhile'; readonly userId: string };
 
 type Check = (tx: Transaction, changes: Changes, now: EpochMs) => Promise<ChangeRefused | undefined>;
 

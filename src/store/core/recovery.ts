@@ -2,10 +2,10 @@
 import type { Token } from '../../domain/token.js';
 import { isAsVerified } from '../../domain/user.js';
 import type { EpochMs } from '../../util/time.js';
-import type { Creation } from '../creations.js';
+import type { Creation } from '../revocations.js';
 import { passOverDamaged } from '../faults.js';
 import type { Events } from './events.js';
-import { type Kind, keyOf, REVOKED, SESSION, TOKEN, TOKEN_ID, USER } from './kinds.js';
+import { keyOf, type Kind, REVOKED, SESSION, TOKEN, TOKEN_ID, USER } from './kinds.js';
 import type { Key } from './kv.js';
 import { partsOf } from '../parts.js';
 import { addSession, endAllOf, removeSession } from './sessions.js';

@@ -15,15 +15,13 @@ import {
   type ReadAndCounted,
   type Revision,
   type Stored,
-  type Touch,
   storedOf,
   textOf,
+  type Touch,
 } from '../core/kv.js';
 import { StoreUnavailable } from '../faults.js';
 import { partsOf } from '../parts.js';
-import type { DiskSpace } from './disk-space.js';
-import { appendEnded, entryFor } from './ended-log.js';
-import type { Environment } from './environment.js';
+import { appendEnded, type DiskSpace, entryFor, type Environment } from './environment.js';
 
 /** LMDB fails on keys of more than 1978 bytes. No id or login is that long. */
 const MAX_KEY = 1_024;

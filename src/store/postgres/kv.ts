@@ -1,14 +1,13 @@
 /** The store in PostgreSQL: records and members of indexes in two tables. */
 import { CHANGED_KEYS } from '../endings.js';
 import type { EpochMs } from '../../util/time.js';
-import { DECLARED, LEGACY_KEYS } from '../core/indexes.js';
-import { keyOf, QUESTION, TOKEN, USER } from '../core/kinds.js';
-import { KnownRecords } from '../core/known-records.js';
+import { DECLARED, keyOf, LEGACY_KEYS, QUESTION, TOKEN, USER } from '../core/kinds.js';
 import {
   type Commit,
   type Count,
   type Followed,
   type Key,
+  KnownRecords,
   type Kv,
   type Member,
   type Range,
@@ -19,8 +18,7 @@ import {
   type Touch,
 } from '../core/kv.js';
 import { partsOf } from '../parts.js';
-import type { PostgresClient } from './client.js';
-import { emptied } from './failures.js';
+import { emptied, type PostgresClient } from './client.js';
 import { MAX_NAME, META } from './schema.js';
 
 /** Prefix of what a change announces, beside keys of changed records. */

@@ -5,6 +5,7 @@ import {
   type Count,
   type Followed,
   type Key,
+  KnownRecords,
   type Kv,
   type Member,
   type Range,
@@ -14,7 +15,6 @@ import {
   textOf,
   type Touch,
 } from '../core/kv.js';
-import { KnownRecords } from '../core/known-records.js';
 import { partsOf } from '../parts.js';
 import type { RedisClient } from './client.js';
 import { BATCH, type ScriptName } from './scripts.js';
