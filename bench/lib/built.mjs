@@ -25,7 +25,6 @@
  *   'pipeline/shadow-differences': typeof import('../../src/pipeline/shadow-differences.js'),
  *   'pipeline/shadow': typeof import('../../src/pipeline/shadow.js'),
  *   'server/interface-document': typeof import('../../src/server/interface-document.js'),
- *   'store/cache/cached-store': typeof import('../../src/store/cache/cached-store.js'),
  *   'store/endings': typeof import('../../src/store/endings.js'),
  *   'store/cache/token-cache': typeof import('../../src/store/cache/token-cache.js'),
  *   'store/lmdb': typeof import('../../src/store/lmdb.js'),

@@ -1,6 +1,6 @@
 import { coreStore, type Store } from './core/store.js';
 import type { Endings } from './endings.js';
-import { DiskSpace, EndedLog, openEnvironment } from './lmdb/environment.js';
+import { EndedLog, openEnvironment } from './lmdb/environment.js';
 import { LmdbKv } from './lmdb/kv.js';
 import { measured, type OnOperation } from './measured.js';
 
@@ -16,16 +16,6 @@ export function openLmdbStore(
 ): Store {
   const env = openEnvironment(path);
   const endedLog = endings && new EndedLog(env, endings);
-  const kv = new LmdbKv(env, new DiskSpace(path, minFree), () => endedLog?.close());
-  const store = coreStore(onOperation === undefined ? kv : measured(kv, onOperation));
-  return {
-    ...store,
-    maintenance: {
-      ...store.maintenance,
-      removeExpired: async (now, tokensBefore, limit) => {
-        kv.forgetKilledReaders();
-        return store.maintenance.removeExpired(now, tokensBefore, limit);
-      },
-    },
-  };
+  const kv = new LmdbKv(env, path, minFree, () => endedLog?.close());
+  return coreStore(onOperation === undefined ? kv : measured(kv, onOperation));
 }

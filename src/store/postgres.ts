@@ -31,10 +31,6 @@ export function openPostgresStore(settings: PostgresSettings, onOperation?: OnOp
         await create(client);
         await store.maintenance.initialize(purpose);
       },
-      removeExpired: async (...args) => {
-        await client.query(client.schema.removeExpired);
-        return store.maintenance.removeExpired(...args);
-      },
     },
   };
 }

@@ -190,8 +190,8 @@ export class RecordCheck {
       if (this.#names.has(name)) throw new RecordsInvalid(`contains the ${name} twice`);
       this.#names.add(name);
     }
-    for (const name of needsOf(checked))
-      if (!this.#needed.has(name)) this.#needed.set(name, namesOf(checked)[0] ?? '');
+    const need = needOf(checked);
+    if (need !== undefined && !this.#needed.has(need)) this.#needed.set(need, namesOf(checked)[0] ?? '');
     return checked;
   }
 
@@ -204,34 +204,20 @@ export class RecordCheck {
 
 /** Returns the unique names of a record; the first one identifies it in messages. */
 function namesOf(record: StoreRecord): string[] {
-  switch (record.kind) {
-    case 'user':
-      return [`user ${record.value.id}`, `login ${loginKey(record.value.login)}`];
-    case 'token':
-      // A revoked digest has the same name: no token may have the digest of a revoked legacy key.
-      return [`token ${record.value.id}`, `digest ${record.value.digest}`];
-    case 'session':
-      return [`session ${record.value.id}`, `session digest ${record.value.digest}`];
-    case 'revoked':
-      return [`digest ${record.value}`];
-    case 'signing_keys':
-      return ['set of signing keys'];
-    default:
-      return [`${record.kind} ${record.value.id}`];
-  }
+  const { kind, value } = record;
+  if (kind === 'revoked') return [`digest ${value}`];
+  if (kind === 'signing_keys') return ['set of signing keys'];
+  const name = `${kind} ${value.id}`;
+  if (kind === 'user') return [name, `login ${loginKey(value.login)}`];
+  // A revoked digest has the same name: no token may have the digest of a revoked legacy key.
+  if (kind === 'token') return [name, `digest ${value.digest}`];
+  return kind === 'session' ? [name, `session digest ${value.digest}`] : [name];
 }
 
-function needsOf(record: StoreRecord): string[] {
-  switch (record.kind) {
-    case 'service':
-    case 'user':
-      return [`customer ${record.value.customerId}`];
-    case 'token':
-    case 'session':
-      return [`user ${record.value.userId}`];
-    default:
-      return [];
-  }
+/** What it belongs to. */
+function needOf({ kind, value }: StoreRecord): string | undefined {
+  if (kind === 'service' || kind === 'user') return `customer ${value.customerId}`;
+  return kind === 'token' || kind === 'session' ? `user ${value.userId}` : undefined;
 }
 
 const KEYS = ['id', 'digest', 'userId', 'customerId', 'login'] as const;
@@ -255,32 +241,25 @@ function isKey(value: unknown): boolean {
   return typeof value === 'string' && value.length > 0 && value.length <= MAX_KEY;
 }
 
+const DECODERS: { readonly [K in Exclude<StoreRecord['kind'], 'revoked'>]: (stored: unknown) => object } = {
+  customer: customerOf,
+  service: serviceOf,
+  user: userOf,
+  token: tokenOf,
+  session: sessionOf,
+  signing_keys: signingKeysOf,
+};
+
 /** Undefined for an unknown kind, which a newer Latchkey wrote. */
 function decodeRecord(record: StoreRecord | null): StoreRecord | undefined {
-  switch (record?.kind) {
-    case 'customer':
-      return { ...record, value: customerOf(stored(record)) };
-    case 'service':
-      return { ...record, value: serviceOf(stored(record)) };
-    case 'user':
-      return Number.isSafeInteger(record.otpStep) ? { ...record, value: userOf(stored(record)) } : undefined;
-    case 'token': {
-      const use = record.use === null ? null : useOf(encode(Object(record.use) as object));
-      return { ...record, value: tokenOf(stored(record)), use };
-    }
-    case 'session':
-      return { ...record, value: sessionOf(stored(record)) };
-    case 'signing_keys':
-      return { ...record, value: signingKeysOf(stored(record)) };
-    case 'revoked':
-      return record;
-    default:
-      return undefined;
-  }
-}
-
-function stored({ value }: StoreRecord): object {
-  return encode(Object(value) as object);
+  if (record == null) return undefined;
+  if (record.kind === 'revoked') return record;
+  if (!Object.hasOwn(DECODERS, record.kind)) return undefined;
+  if (record.kind === 'user' && !Number.isSafeInteger(record.otpStep)) return undefined;
+  const value = DECODERS[record.kind](encode(Object(record.value) as object));
+  if (record.kind !== 'token') return { ...record, value } as StoreRecord;
+  const use = record.use === null ? null : useOf(encode(Object(record.use) as object));
+  return { ...record, value, use } as StoreRecord;
 }
 
 function describe(given: unknown): string {

@@ -39,7 +39,7 @@ export async function openRedis(
   const creations = new Creations(revocations);
   const client = new RedisClient(settings);
   const redis = redisStore(client, onOperation);
-  const corrected = withRevocations(redis, revocations, creations);
+  const corrected = withRevocations(redis, revocations);
   const memory = { revocations, creations, recovers: settings.acknowledge !== null };
   let known = false;
   let learned = 0;
@@ -59,7 +59,7 @@ export async function openRedis(
     endings.ended(endedByName(names));
   };
   const { announcementPrefix: announced } = client;
-  const { store, ended, events } = cacheFor(config, user, {
+  const { store, changing, events } = cacheFor(config, user, {
     store: corrected,
     revocations,
     bridgesFailover: settings.url === null,
@@ -78,7 +78,12 @@ export async function openRedis(
     warnOfSkew: (seconds) => log.warn({ seconds }, 'clock skew between this machine and Redis'),
   });
   client.events = {
-    ended,
+    changing: async (change, make) => {
+      const note = creations.noting(change, (key) => redis.kv.recent(key));
+      const revision = await changing(change, make);
+      if (revision !== null) note();
+      return revision;
+    },
     adopt: async (session, forgetful) => {
       if (!forgetful) return;
       const change = await restoreHistory(client, redis.events, session, memory);

@@ -118,14 +118,29 @@ async function refuseLogins(tx: Transaction, changes: Changes): Promise<ChangeRe
 }
 
 async function refuseCustomers(tx: Transaction, changes: Changes): Promise<ChangeRefused | undefined> {
-  const added = new Set((changes.customers ?? []).map(({ id }) => id));
-  const removed = new Set(changes.removeCustomers ?? []);
-  for (const { customerId } of [...(changes.users ?? []), ...(changes.services ?? [])]) {
-    const isKnown =
-      added.has(customerId) || (!removed.has(customerId) && (await tx.has(CUSTOMER, customerId)));
-    if (!isKnown) return { reason: 'unknown_customer', customerId };
-    added.add(customerId);
-  }
+  const { customers = [], users = [], services = [], removeCustomers } = changes;
+  const ids = [...users, ...services].map(({ customerId }) => customerId);
+  const customerId = await firstUnknown(tx, CUSTOMER, ids, customers, removeCustomers);
+  return customerId === undefined ? undefined : { reason: 'unknown_customer', customerId };
+}
+
+async function refuseOwners(tx: Transaction, changes: Changes): Promise<ChangeRefused | undefined> {
+  const { users = [], tokens = [], declared = [], removeUsers } = changes;
+  const ids = [...tokens, ...declared].map(({ userId }) => userId);
+  const userId = await firstUnknown(tx, USER, ids, users, removeUsers);
+  return userId === undefined ? undefined : { reason: 'unknown_user', userId };
+}
+
+/** Returns the first of some ids that is neither added nor stays. */
+async function firstUnknown(
+  tx: Transaction,
+  kind: Kind<unknown>,
+  ids: readonly string[],
+  added: readonly { readonly id: string }[],
+  removed: readonly string[] = [],
+): Promise<string | undefined> {
+  const [known, gone] = [new Set(added.map(({ id }) => id)), new Set(removed)];
+  for (const id of new Set(ids)) if (!known.has(id) && (gone.has(id) || !(await tx.has(kind, id)))) return id;
   return undefined;
 }
 
@@ -160,17 +175,6 @@ async function countIn(
   let count = 0;
   for (const id of new Set(ids)) if ((await tx.get(kind, id))?.customerId === customerId) count += 1;
   return count;
-}
-
-async function refuseOwners(tx: Transaction, changes: Changes): Promise<ChangeRefused | undefined> {
-  const added = new Set((changes.users ?? []).map(({ id }) => id));
-  const removed = new Set(changes.removeUsers ?? []);
-  for (const { userId } of [...(changes.tokens ?? []), ...(changes.declared ?? [])]) {
-    const isKnown = added.has(userId) || (!removed.has(userId) && (await tx.has(USER, userId)));
-    if (!isKnown) return { reason: 'unknown_user', userId };
-    added.add(userId);
-  }
-  return undefined;
 }
 
 /** Revoked ones are skipped, so they do not count. */

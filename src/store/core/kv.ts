@@ -4,7 +4,7 @@
  */
 import { LRUCache } from 'lru-cache';
 import type { EpochMs } from '../../util/time.js';
-import type { MaybePromise } from '../../util/async.js';
+import { mapMaybe, type MaybePromise } from '../../util/async.js';
 
 /** `KIND:ID`, as in `user:U1`. */
 export type Key = string;
@@ -59,6 +59,9 @@ export interface Between {
   readonly before: string;
 }
 
+/** Makes a change, around which more may have to be done. */
+export type Changing = (change: Commit, make: () => Promise<Revision | null>) => Promise<Revision | null>;
+
 export interface Touch {
   /** The record to write, unless a later use is stored. */
   readonly key: Key;
@@ -97,7 +100,6 @@ export interface Kv {
   /** Reads records, and then counts members. */
   readAndCount(keys: readonly Key[], counts: readonly Count[]): MaybePromise<ReadAndCounted>;
   range(index: string, range: Range): MaybePromise<Member[]>;
-  count(index: string, from?: number, to?: number): MaybePromise<number>;
   /** Returns the scores of members; undefined for those that an index does not have. */
   scores(index: string, names: readonly string[]): MaybePromise<(number | undefined)[]>;
   /** Makes a change durably. Returns its revision; null: a record has another revision than expected. */
@@ -108,6 +110,8 @@ export interface Kv {
   /** The same store for requests: it does not wait until an unavailable store is back. */
   readonly urgent: Kv;
   clock(): MaybePromise<EpochMs>;
+  /** Frees what the store itself keeps for some time only. Called regularly. */
+  tidy(): MaybePromise<void>;
   close(): Promise<void>;
 }
 
@@ -192,4 +196,9 @@ export class KnownRecords {
   forget(keys: Iterable<Key>): void {
     for (const key of keys) this.#known.delete(key);
   }
+}
+
+export function countOf(kv: Kv, index: string, from?: number): MaybePromise<number> {
+  const asked = { index, ...(from === undefined ? {} : { from }) };
+  return mapMaybe(kv.readAndCount([], [asked]), ({ counts: [count = 0] }) => count);
 }

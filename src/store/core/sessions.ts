@@ -173,7 +173,7 @@ export function removeSession(tx: Transaction, { digest, userId }: Pick<Session,
   tx.tell(`session:${digest}`);
 }
 
-async function endSession(tx: Transaction, digest: string): Promise<boolean> {
+export async function endSession(tx: Transaction, digest: string): Promise<boolean> {
   const session = await tx.get(SESSION, digest);
   if (session !== undefined) removeSession(tx, session);
   return session !== undefined;

@@ -105,6 +105,7 @@ function maintenance(transactor: Transactor, events: Events) {
     clock: async () => kv.clock(),
     /** Removes at most `limit` expired records; of tokens those that expired before `tokensBefore`. */
     removeExpired: async (now: EpochMs, tokensBefore: EpochMs, limit: number): Promise<number> => {
+      await kv.tidy();
       let removed = 0;
       for await (const page of pagesOf(kv, EXPIRY, { to: now })) {
         const due = page.filter(

@@ -25,7 +25,7 @@ import {
   USER,
   WARNED,
 } from './kinds.js';
-import type { Member, Range } from './kv.js';
+import { countOf, type Member, type Range } from './kv.js';
 import type { Transaction, Transactor } from './transaction.js';
 import type { Rotation } from '../../domain/rotation.js';
 
@@ -225,7 +225,7 @@ export function rotationStore(transactor: Transactor, events: Events) {
         guard: tokensOf(owner.id),
       }),
     /** Counts rotated tokens that are still accepted. Recently claimed ones may be included. */
-    countInOverlap: (now: EpochMs) => kv.count(OVERLAPS, now + 1),
+    countInOverlap: (now: EpochMs) => countOf(kv, OVERLAPS, now + 1),
     /** For the caller to report; no other one gets them before `until`, or after `finishOverlaps`. */
     claimEndedOverlaps: async (endedBefore: EpochMs, until: EpochMs, limit: number) =>
       transactor.transact(async (tx) => claimEnded(tx, endedBefore, until, limit), {

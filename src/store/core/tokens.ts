@@ -45,7 +45,7 @@ import {
   valueOf,
   WARNED,
 } from './kinds.js';
-import type { Kv, Stored } from './kv.js';
+import { countOf, type Kv, type Stored } from './kv.js';
 import { namesOf, pagesOf, type Transaction, type Transactor } from './transaction.js';
 
 const AT_ONCE = 100;
@@ -80,7 +80,7 @@ export class Tokens {
       /** Expired ones count. Cheap while the whole store holds fewer; concurrent creations may be missed. */
       customerHasAtLeast: async (customerId: string, count: number) => this.#hasAtLeast(customerId, count),
       /** Exact right after `removeExpired`. */
-      countActive: (now: EpochMs) => this.#kv.count(ALL_TOKENS, now + 1),
+      countActive: (now: EpochMs) => countOf(this.#kv, ALL_TOKENS, now + 1),
       /** Those that expire after `from` and no later than `until`, without rotated ones. */
       listExpiring: async (from: EpochMs, until: EpochMs) => this.#listExpiring(from, until),
       /** Claims expiry warnings, each once per expiry; whoever claims one reports it. */
@@ -179,10 +179,11 @@ export class Tokens {
   }
 
   async #hasAtLeast(customerId: string, count: number): Promise<boolean> {
-    if ((await this.#kv.count(ALL_TOKENS)) < count) return false;
+    if ((await countOf(this.#kv, ALL_TOKENS)) < count) return false;
     let found = 0;
     for await (const page of pagesOf(this.#kv, usersOf(customerId)))
-      for (const { name } of page) if ((found += await this.#kv.count(tokensOf(name))) >= count) return true;
+      for (const { name } of page)
+        if ((found += await countOf(this.#kv, tokensOf(name))) >= count) return true;
     return false;
   }
 

@@ -5,7 +5,18 @@ import type { EpochMs } from '../../util/time.js';
 import { encode } from '../records.js';
 import { StoreUnavailable } from '../faults.js';
 import { type Kind, keyOf, valueOf } from './kinds.js';
-import type { Between, Commit, Count, Key, Kv, Member, Range, Revision, Stored } from './kv.js';
+import {
+  countOf,
+  type Between,
+  type Commit,
+  type Count,
+  type Key,
+  type Kv,
+  type Member,
+  type Range,
+  type Revision,
+  type Stored,
+} from './kv.js';
 
 const MAX_ATTEMPTS = 30;
 const PAUSE_MS = 20;
@@ -130,7 +141,7 @@ export class Transaction {
   }
 
   async count(index: string): Promise<number> {
-    const known = this.#counts.get(index) ?? (await this.#kv.count(index));
+    const known = this.#counts.get(index) ?? (await countOf(this.#kv, index));
     this.#counts.set(index, known);
     return known;
   }

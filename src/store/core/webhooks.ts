@@ -31,7 +31,7 @@ import {
   type WebhookSubscription,
 } from './events.js';
 import type { DeadWebhook } from '../records.js';
-import type { Member } from './kv.js';
+import { countOf, type Member } from './kv.js';
 import { readToken } from './token-records.js';
 import { pagesOf, type Transaction, type Transactor, valueAt, valuesOf } from './transaction.js';
 import { EndpointQueues, idIn, newState } from './webhook-queues.js';
@@ -144,7 +144,7 @@ export function webhookStore(transactor: Transactor, events: Events) {
           ...counts,
           queued: counts.queued + (more?.count ?? 0),
           oldestAt: oldest?.score ?? more?.oldestAt ?? null,
-          dead: await kv.count(deadOf(endpoint)),
+          dead: await countOf(kv, deadOf(endpoint)),
         });
       }
       return found;

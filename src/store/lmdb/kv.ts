@@ -21,7 +21,7 @@ import {
 } from '../core/kv.js';
 import { StoreUnavailable } from '../faults.js';
 import { partsOf } from '../parts.js';
-import { appendEnded, type DiskSpace, entryFor, type Environment } from './environment.js';
+import { appendEnded, entryFor, type Environment, requireSpace } from './environment.js';
 
 /** LMDB fails on keys of more than 1978 bytes. No id or login is that long. */
 const MAX_KEY = 1_024;
@@ -37,13 +37,13 @@ const NOTHING: Followed = { chain: [], beside: undefined };
 export class LmdbKv implements Kv {
   readonly urgent = this;
   readonly #env: Environment;
-  readonly #space: DiskSpace;
+  readonly #requireSpace: (isReserved: boolean) => void;
   readonly #known: DecodedRecords;
   readonly #closing: () => void;
 
-  constructor(env: Environment, space: DiskSpace, closing: () => void) {
+  constructor(env: Environment, path: string, minFree: number, closing: () => void) {
     this.#env = env;
-    this.#space = space;
+    this.#requireSpace = (isReserved) => requireSpace(path, minFree, isReserved);
     this.#known = new DecodedRecords(env);
     this.#closing = closing;
   }
@@ -76,7 +76,7 @@ export class LmdbKv implements Kv {
   }
 
   readAndCount(keys: readonly Key[], counts: readonly Count[]): ReadAndCounted {
-    return { found: this.read(keys), counts: counts.map(({ index, from }) => this.count(index, from)) };
+    return { found: this.read(keys), counts: counts.map((each) => this.#count(each)) };
   }
 
   range(index: string, { from = -Infinity, to = Infinity, after, before, limit }: Range): Member[] {
@@ -95,13 +95,6 @@ export class LmdbKv implements Kv {
       });
       return Array.from(keys, ([, score, name]) => ({ score, name }));
     });
-  }
-
-  count(index: string, from = -Infinity, to = Infinity): number {
-    if (!isKey(index)) return 0;
-    return this.attempt(() =>
-      this.#env.members.getKeysCount({ start: [index, from, ''], end: [index, to + 0.5, ''] }),
-    );
   }
 
   scores(index: string, names: readonly string[]): (number | undefined)[] {
@@ -153,7 +146,7 @@ export class LmdbKv implements Kv {
   }
 
   /** Frees the snapshots of killed processes, for which the file would grow with each write. */
-  forgetKilledReaders(): void {
+  tidy(): void {
     this.#env.root.readerCheck();
   }
 
@@ -175,11 +168,18 @@ export class LmdbKv implements Kv {
 
   #write<T>(isReserved: boolean, work: () => T): T {
     try {
-      this.#space.require(isReserved);
+      this.#requireSpace(isReserved);
       return this.#env.openingLock.hold(() => this.#env.root.transactionSync(work));
     } catch (error) {
       throw asUnavailable(error);
     }
+  }
+
+  #count({ index, from = -Infinity }: Count): number {
+    if (!isKey(index)) return 0;
+    return this.attempt(() =>
+      this.#env.members.getKeysCount({ start: [index, from, ''], end: [index, Infinity, ''] }),
+    );
   }
 
   #hasBetween({ index, after, before }: Between): boolean {

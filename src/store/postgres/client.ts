@@ -11,6 +11,7 @@ import {
 import type { Config } from '../../config/schema/config.js';
 import { newId } from '../../domain/secret.js';
 import { MAX_TIMER_MS } from '../../util/time.js';
+import type { Changing } from '../core/kv.js';
 import { OutcomeUnknown, StoreUnavailable } from '../faults.js';
 import { Schema } from './schema.js';
 import { parsePostgresUrl } from '../../domain/postgres-address.js';
@@ -38,8 +39,8 @@ type Row = readonly unknown[];
 export class PostgresClient {
   readonly settings: PostgresSettings;
   readonly schema: Schema;
-  /** Called with the names of what this process ended for good (`revocations.ts`). */
-  ended: (names: readonly string[]) => void = () => undefined;
+  /** Makes each change of this process. */
+  changing: Changing = async (_, make) => make();
   readonly #pool: Pool;
   readonly #changeTimeout: number;
   /** Why the server could not be reached at the latest attempt. */

@@ -109,14 +109,6 @@ export class PostgresKv implements Kv {
     return rows.map(([name, score]) => ({ name: unescaped(name as string), score: score as number }));
   }
 
-  async count(index: string, from = -Infinity, to = Infinity): Promise<number> {
-    const [row] = await this.#client.query(
-      `SELECT count(*) FROM ${this.#client.schema.members} WHERE index = $1 AND score BETWEEN $2 AND $3`,
-      [escaped(index), from, to],
-    );
-    return Number(row?.[0]);
-  }
-
   async scores(index: string, names: readonly string[]): Promise<(number | undefined)[]> {
     const rows = await this.#client.query(
       `SELECT m.score FROM unnest($2::text[]) WITH ORDINALITY AS n(name, place)
@@ -127,6 +119,10 @@ export class PostgresKv implements Kv {
   }
 
   async commit(change: Commit): Promise<Revision | null> {
+    return this.#client.changing(change, async () => this.#commit(change));
+  }
+
+  async #commit(change: Commit): Promise<Revision | null> {
     const put = [...change.put];
     const links = [...change.link].flatMap(([index, names]) =>
       [...names].map(([name, score]) => [index, name, score] as const),
@@ -151,7 +147,6 @@ export class PostgresKv implements Kv {
       return null;
     }
     for (const [key, each] of put) this.#known.get(key, each && textOf(revision, each.ref, each.value));
-    if (change.tell.length > 0) this.#client.ended(change.tell);
     return revision;
   }
 
@@ -175,6 +170,10 @@ export class PostgresKv implements Kv {
   async clock(): Promise<EpochMs> {
     const [row] = await this.#client.query('SELECT extract(epoch FROM clock_timestamp()) * 1000');
     return Math.trunc(Number(row?.[0]));
+  }
+
+  async tidy(): Promise<void> {
+    await this.#client.query(this.#client.schema.removeExpired);
   }
 
   async close(): Promise<void> {

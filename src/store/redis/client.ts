@@ -1,6 +1,7 @@
 import { Command, type Redis, ReplyError } from 'ioredis';
 import { newId } from '../../domain/secret.js';
 import { MAX_TIMER_MS } from '../../util/time.js';
+import type { Changing } from '../core/kv.js';
 import { StoreUnavailable } from '../faults.js';
 import { Acknowledgement, asUnavailable, Changes, endIfLost } from './changes.js';
 import { nodeOf, type RedisSettings } from './connect.js';
@@ -27,8 +28,8 @@ const STOOD_STILL_MS = 25;
 export interface ClientEvents {
   /** Called before anything else uses the session. */
   readonly adopt: Adopt;
-  /** Called with the names of what this process ended for good (`revocations.ts`). */
-  readonly ended: (names: readonly string[]) => void;
+  /** Makes each change of this process. */
+  readonly changing: Changing;
 }
 
 /**
@@ -38,7 +39,7 @@ export interface ClientEvents {
 export class RedisClient {
   /** Key prefix in braces: the hash tag that puts all keys in one slot. */
   readonly prefix: string;
-  events: ClientEvents = { adopt: async () => undefined, ended: () => undefined };
+  events: ClientEvents = { adopt: async () => undefined, changing: async (_, make) => make() };
   readonly #master: Master;
   readonly #database: number;
   readonly #scripts: Scripts;

@@ -1,6 +1,7 @@
 /** The store in Redis or Valkey: records as strings, indexes as sorted sets. */
 import type { EpochMs } from '../../util/time.js';
 import {
+  type Changing,
   type Commit,
   type Count,
   type Followed,
@@ -28,22 +29,22 @@ export class RedisKv implements Kv {
   readonly #run: Run;
   /** Whether records that a failover lost are reported as missing. */
   readonly #reportsLost: boolean;
-  readonly #told: (names: readonly string[]) => void;
+  readonly #changing: Changing;
   readonly #close: () => Promise<void>;
   readonly #known: KnownRecords;
 
   private constructor(
     run: Run,
     known: KnownRecords,
-    told: (names: readonly string[]) => void,
+    changing: Changing,
     { urgent, reportsLost = false }: { readonly urgent?: Run; readonly reportsLost?: boolean },
     close: () => Promise<void> = async () => undefined,
   ) {
-    this.urgent = urgent === undefined ? this : new RedisKv(urgent, known, told, {});
+    this.urgent = urgent === undefined ? this : new RedisKv(urgent, known, changing, {});
     this.#known = known;
     this.#run = run;
     this.#reportsLost = reportsLost;
-    this.#told = told;
+    this.#changing = changing;
     this.#close = close;
   }
 
@@ -51,7 +52,7 @@ export class RedisKv implements Kv {
     return new RedisKv(
       async (name, ...args) => client.script(name, args),
       new KnownRecords(() => client.held),
-      (names) => client.events.ended(names),
+      async (change, make) => client.events.changing(change, make),
       { urgent: async (name, ...args) => client.script(name, args, 'urgent') },
       async () => client.close(),
     );
@@ -60,7 +61,7 @@ export class RedisKv implements Kv {
   /** For a master that is being adopted: what it lost is written again. */
   static on(client: RedisClient, session: MasterSession): RedisKv {
     const run: Run = async (name, ...args) => client.scriptOn(session, name, ...args);
-    return new RedisKv(run, new KnownRecords(), () => undefined, { reportsLost: true });
+    return new RedisKv(run, new KnownRecords(), async (_, make) => make(), { reportsLost: true });
   }
 
   async read(keys: readonly Key[]): Promise<(Stored | undefined)[]> {
@@ -125,11 +126,6 @@ export class RedisKv implements Kv {
     return partsOf(rows as string[], 2).map(([name = '', score]) => ({ name, score: Number(score) }));
   }
 
-  async count(index: string, from?: number, to?: number): Promise<number> {
-    const { from: first, to: last } = ends(from, to);
-    return (await this.#run('count', index, first, last)) as number;
-  }
-
   async scores(index: string, names: readonly string[]): Promise<(number | undefined)[]> {
     const found: (number | undefined)[] = [];
     for (const some of partsOf(names, BATCH)) {
@@ -139,7 +135,11 @@ export class RedisKv implements Kv {
     return found;
   }
 
-  async commit({ expect, put, link, tell, none, isReserved }: Commit): Promise<Revision | null> {
+  async commit(change: Commit): Promise<Revision | null> {
+    return this.#changing(change, async () => this.#commit(change));
+  }
+
+  async #commit({ expect, put, link, tell, none, isReserved }: Commit): Promise<Revision | null> {
     const revision = await this.#run(
       'commit',
       isReserved ? '1' : '0',
@@ -165,7 +165,6 @@ export class RedisKv implements Kv {
     }
     for (const [key, each] of put)
       this.#known.get(key, each && textOf(revision as Revision, each.ref, each.value));
-    if (tell.length > 0) this.#told(tell);
     return revision as Revision;
   }
 
@@ -186,6 +185,10 @@ export class RedisKv implements Kv {
     const now = (await this.#run('clock')) as string;
     // A user of Redis without a permission for TIME gets no answer.
     return now === '' ? Date.now() : Number(now);
+  }
+
+  tidy(): void {
+    // Marks expire by themselves.
   }
 
   async close(): Promise<void> {

@@ -189,7 +189,6 @@ return found
 `,
   /** Members between two names, in an index whose scores are all 0. */
   rangeBetween: `return redis.call('ZRANGEBYLEX', indexOf(ARGV[2]), '(' .. ARGV[3], '(' .. ARGV[4], 'LIMIT', 0, ARGV[5])`,
-  count: `return redis.call('ZCOUNT', indexOf(ARGV[2]), ARGV[3], ARGV[4])`,
   scores: `
 local found = {}
 for i = 3, #ARGV do found[#found + 1] = redis.call('ZSCORE', indexOf(ARGV[2]), ARGV[i]) end
