@@ -16,24 +16,25 @@ export type OnOperation = (
 
 /** Times what a store does. Results are passed through unchanged. */
 export function measured(inner: Kv, onOperation: OnOperation): Kv {
-  const timed = <Args extends unknown[], T>(operation: StoreOperation, method: (...args: Args) => T) =>
-    timedMethod<Args, T>(method.bind(inner), operation, onOperation);
-  const [findToken, findSession, follow] = (['find_token', 'find_session', 'read'] as const).map(
-    (operation) => timed(operation, inner.follow),
-  ) as [Kv['follow'], Kv['follow'], Kv['follow']];
+  const timed = <Name extends 'read' | 'follow' | 'readAndCount' | 'range' | 'scores' | 'touch'>(
+    operation: StoreOperation,
+    name: Name,
+  ) => timedMethod(inner[name].bind(inner) as never, operation, onOperation) as Kv[Name];
+  const [findToken, findSession] = [timed('find_token', 'follow'), timed('find_session', 'follow')];
+  const follow = timed('read', 'follow');
   const [tokens, sessions] = [keyOf(TOKEN, ''), keyOf(SESSION, '')];
   const kv: Kv = {
-    read: timed('read', inner.read),
+    read: timed('read', 'read'),
     follow: (key, beside) => {
       if (key.startsWith(tokens)) return findToken(key, beside);
       return key.startsWith(sessions) ? findSession(key, beside) : follow(key, beside);
     },
     recent: inner.recent.bind(inner),
-    readAndCount: timed('read', inner.readAndCount),
-    range: timed('read', inner.range),
-    scores: timed('read', inner.scores),
-    commit: timed('write', async (change) => inner.commit(change)),
-    touch: timed('record_uses', inner.touch),
+    readAndCount: timed('read', 'readAndCount'),
+    range: timed('read', 'range'),
+    scores: timed('read', 'scores'),
+    commit: timedMethod(async (change) => inner.commit(change), 'write', onOperation),
+    touch: timed('record_uses', 'touch'),
     confirmMissing: inner.confirmMissing.bind(inner),
     get urgent() {
       return urgent;
