@@ -46,7 +46,7 @@ export const users = () => Array.from({ length: USERS }, (_, i) => userOf(i));
 
 /**
  * @param {number} port
- * @returns {import('../../src/store/redis/settings.js').RedisSettings}
+ * @returns {import('../../src/store/redis/connect.js').RedisSettings}
  */
 export const settings = (port) => ({
   url: `redis://127.0.0.1:${port}`,

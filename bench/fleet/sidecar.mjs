@@ -4,9 +4,8 @@ import { built } from '../lib/built.mjs';
 import { digestAt, settings, userOf } from './records.mjs';
 
 const { LastSeen } = await built('accounts/last-seen');
-const { cachedStore } = await built('store/cache/cached-store');
 const { CHANGED_KEYS } = await built('store/endings');
-const { TokenCache } = await built('store/cache/token-cache');
+const { cachedStore, TokenCache } = await built('store/cache/token-cache');
 const { openRedisStore } = await built('store/redis');
 const { Revocations } = await built('store/revocations');
 const { InvalidationLink } = await built('store/redis/invalidation');
@@ -35,6 +34,10 @@ const cache = new TokenCache(
     received: () => undefined,
   },
 );
+store.client.events = {
+  ...store.client.events,
+  changing: async (change, make) => cache.changing(change, make),
+};
 const cached = cachedStore(store, cache);
 const link = new InvalidationLink(store.client, settings(port), CHANGED_KEYS, {
   up: (until) => {

@@ -16,7 +16,7 @@ const find = async (digest) => {
   return JSON.parse(JSON.stringify({ token: { ...tokenOf(unusedDigestAt(index, tokens), index) }, owner: userAt(index, null) }));
 }; // prettier-ignore
 const cache = new TokenCache(
-  /** @type {import('../../src/store/store.js').Store} */ ({ tokens: { find } }),
+  /** @type {import('../../src/store/core/store.js').Store} */ ({ tokens: { find } }),
   new Revocations(null),
   { size: tokens, ttl: 3_600_000, negative_ttl: 2_000, serveCachedFor: null },
   { hit: () => undefined, miss: () => undefined, servedStale: () => undefined, received: () => undefined },

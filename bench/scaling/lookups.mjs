@@ -75,7 +75,7 @@ function randomDigests(count) {
 /**
  * Returns the CPU time per look-up in microseconds, without computing the digest.
  *
- * @param {import('../../src/store/store.js').Store} store
+ * @param {import('../../src/store/core/store.js').Store} store
  * @param {string[]} digests
  */
 function lookUp(store, digests) {

@@ -2,7 +2,8 @@ import { isDeepStrictEqual } from 'node:util';
 import { digestFromHex } from '../domain/secret.js';
 import { type EpochMs, wholeSecond } from '../util/time.js';
 import { isExpired, restrictedTo, type Token } from '../domain/token.js';
-import { namesOfRevoked, type TokenStore } from '../store/token-store.js';
+import { namesOfRevoked } from '../store/core/token-records.js';
+import type { TokenStore } from '../store/core/tokens.js';
 import type { DeclaredToken, Directory } from './declared-directory.js';
 import { restrictionsAfter } from './token-restrictions.js';
 

@@ -2,7 +2,7 @@ import { formatTime } from '../util/time.js';
 import { counted } from '../util/text.js';
 import type { Token } from '../domain/token.js';
 import type { Customer, Service, User } from '../domain/user.js';
-import type { Changes } from '../store/directory-store.js';
+import type { Changes } from '../store/core/directory-checks.js';
 import { isGlobalApiTokenUser } from './legacy-keys.js';
 import type { AuditEvent, AuditOutcome } from '../domain/audit.js';
 import { tokenCreatedEvent, tokenRevokedEvent } from './token-audit-events.js';

@@ -1,10 +1,9 @@
 import type { EpochMs } from '../util/time.js';
 import type { Token } from '../domain/token.js';
 import { type Customer, isSameUser, loginKey, type Service, type User } from '../domain/user.js';
-import type { Changes } from '../store/directory-store.js';
+import type { Changes } from '../store/core/directory-checks.js';
 import { partsOf } from '../store/parts.js';
-import { removalTime } from '../store/removal-time.js';
-import type { Store } from '../store/store.js';
+import { removalTime, type Store } from '../store/core/store.js';
 import type { Directory } from './declared-directory.js';
 import { planDeclaredTokens } from './declared-tokens.js';
 import { changedKeyOwners, changedUsers, type UserSecrets } from './declared-users.js';

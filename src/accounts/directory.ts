@@ -1,8 +1,8 @@
 import { setImmediate } from 'node:timers/promises';
 import type { EpochMs } from '../util/time.js';
-import type { ChangeRefused } from '../store/directory-store.js';
+import type { ChangeRefused } from '../store/core/directory-checks.js';
 import { OutcomeUnknown, StoreUnavailable } from '../store/faults.js';
-import type { Store } from '../store/store.js';
+import type { Store } from '../store/core/store.js';
 import type { Directory } from './declared-directory.js';
 import type { UserSecrets } from './declared-users.js';
 import type { Difference } from './directory-differences.js';

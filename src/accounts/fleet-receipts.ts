@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { newId } from '../domain/secret.js';
 import { StoreUnavailable } from '../store/faults.js';
-import type { FleetStore, LiveMember } from '../store/fleet-store.js';
+import type { FleetStore, LiveMember } from '../store/core/fleet.js';
 
 const WAIT_MS = 5_000;
 /** Doubles from the first to the maximum. */

@@ -3,7 +3,7 @@ import { recordedClient } from '../domain/limits.js';
 import { ownCopy } from '../util/text.js';
 import type { EpochMs } from '../util/time.js';
 import type { SessionUse, TokenUse } from '../domain/token.js';
-import type { UsageStore, Uses } from '../store/usage-store.js';
+import type { UsageStore, Uses } from '../store/core/usage.js';
 
 /** The idle timeout is accurate to within it. */
 const SESSION_TOUCH_MS = 60_000;

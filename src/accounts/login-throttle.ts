@@ -3,7 +3,7 @@ import { digestOf } from '../domain/secret.js';
 import type { EpochMs } from '../util/time.js';
 import { loginKey } from '../domain/user.js';
 import { networkOf, networksOf } from '../util/addresses.js';
-import type { AttemptLimit, LoginThrottleStore } from '../store/login-throttle-store.js';
+import type { AttemptLimit, LoginThrottleStore } from '../store/core/usage.js';
 
 const MINUTE_MS = 60_000;
 const DAY_MS = 24 * 60 * MINUTE_MS;

@@ -1,5 +1,5 @@
 import type { EpochMs } from '../util/time.js';
-import type { UsageStore } from '../store/usage-store.js';
+import type { UsageStore } from '../store/core/usage.js';
 import type { OtpVerdict } from './accounts.js';
 import type { Sealer } from './sealing.js';
 

@@ -1,4 +1,4 @@
-import type { DirectoryStore } from '../store/directory-store.js';
+import type { DirectoryStore } from '../store/core/directory.js';
 
 /** Between two searches through all users. */
 const COOLDOWN_MS = 2_000;

@@ -2,8 +2,8 @@ import type { EpochMs } from '../util/time.js';
 import { isExpired, type Token } from '../domain/token.js';
 import { loginKey, PENDING_LOGIN, type User } from '../domain/user.js';
 import { OutcomeUnknown } from '../store/faults.js';
-import type { TokenStore } from '../store/token-store.js';
-import type { Store } from '../store/store.js';
+import type { TokenStore } from '../store/core/tokens.js';
+import type { Store } from '../store/core/store.js';
 
 /**
  * The user is locked, so that none of the tokens is accepted.

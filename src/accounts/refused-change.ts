@@ -1,4 +1,4 @@
-import type { ChangeRefused } from '../store/directory-store.js';
+import type { ChangeRefused } from '../store/core/directory-checks.js';
 
 const MAX_IDS = 20;
 const TRANSIENT: ReadonlySet<ChangeRefused['reason']> = new Set([

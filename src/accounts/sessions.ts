@@ -6,9 +6,8 @@ import { isSessionActive, type ProviderLogin, type Session } from '../domain/ses
 import type { EpochMs } from '../util/time.js';
 import type { User } from '../domain/user.js';
 import { mapMaybe, type MaybePromise } from '../util/async.js';
-import { removalTime } from '../store/removal-time.js';
-import type { SessionStore, SessionWithOwner } from '../store/session-store.js';
-import type { Maintenance, Store } from '../store/store.js';
+import { type Maintenance, removalTime, type Store } from '../store/core/store.js';
+import type { SessionStore, SessionWithOwner } from '../store/core/sessions.js';
 import type { LastSeen } from './last-seen.js';
 import type { AuditEvent } from '../domain/audit.js';
 import { reportingUnknown } from './unconfirmed.js';

@@ -9,7 +9,7 @@ import {
 import type { EpochMs } from '../util/time.js';
 import { Unavailable } from '../domain/refusal.js';
 import { RecordNewer, RecordUnreadable, StoreUnavailable } from '../store/faults.js';
-import type { SigningKeyStore } from '../store/store.js';
+import type { SigningKeyStore } from '../store/core/usage.js';
 import { SealBroken, type Sealer } from './sealing.js';
 import { SigningSchedule, type SigningSettings } from './signing-schedule.js';
 

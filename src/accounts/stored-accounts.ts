@@ -1,6 +1,6 @@
 import { digestOf } from '../domain/secret.js';
 import type { User } from '../domain/user.js';
-import type { DirectoryStore } from '../store/directory-store.js';
+import type { DirectoryStore } from '../store/core/directory.js';
 import type { Accounts, Checked, Found, Proof } from './accounts.js';
 import { otpAccepted } from './login-audit-events.js';
 import type { OneTimePasswords } from './one-time-passwords.js';

@@ -2,7 +2,7 @@ import type { Subject } from '../domain/credential.js';
 import type { Session } from '../domain/session.js';
 import { type EpochMs, wholeSecond } from '../util/time.js';
 import type { VerifiedOwner } from '../domain/user.js';
-import type { SessionStore } from '../store/session-store.js';
+import type { SessionStore } from '../store/core/sessions.js';
 
 const LASTS_MS = 5 * 60_000;
 
@@ -23,12 +23,12 @@ export class SudoGrants {
   }
 
   async grant(subject: Subject, owner: VerifiedOwner, now: EpochMs): Promise<'granted' | 'owner_changed'> {
-    return this.#store.grantSudo(owner, idOf(subject), this.endOf(now), now);
+    return this.#store.grantSudo(owner, idOf(subject), this.endOf(now));
   }
 
   /** For five minutes, a login at the provider counts as the user's password. */
   async noteFreshLogin(session: Session, owner: VerifiedOwner, now: EpochMs): Promise<void> {
-    await this.#store.grantSudo(owner, freshId(session), this.endOf(now), now);
+    await this.#store.grantSudo(owner, freshId(session), this.endOf(now));
   }
 
   /** Never for a user who has a password. */

@@ -2,7 +2,7 @@ import type { AuditEvent } from '../domain/audit.js';
 import { formatTime } from '../util/time.js';
 import type { Token } from '../domain/token.js';
 import { maskTokens, printable } from '../util/text.js';
-import type { TokenWithUse } from '../store/token-store.js';
+import type { TokenWithUse } from '../store/core/token-records.js';
 import type { RestrictionChange } from './token-restrictions.js';
 
 export function tokenCreatedEvent(token: Token, customerId: string): AuditEvent {

@@ -4,7 +4,7 @@ import type { Refusal } from '../domain/refusal.js';
 import type { EpochMs } from '../util/time.js';
 import type { Token } from '../domain/token.js';
 import { StoreUnavailable } from '../store/faults.js';
-import type { TokenStore } from '../store/token-store.js';
+import type { TokenStore } from '../store/core/tokens.js';
 import { tokenChangedEvent } from './token-audit-events.js';
 import { type RestrictionChange, restrictionsAfter } from './token-restrictions.js';
 

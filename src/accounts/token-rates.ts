@@ -1,7 +1,7 @@
 import { LRUCache } from 'lru-cache';
 import { parseRate, type Rate, takeFrom } from '../domain/rate.js';
 import { Unavailable } from '../domain/refusal.js';
-import type { UsageStore } from '../store/usage-store.js';
+import type { UsageStore } from '../store/core/usage.js';
 import { upTo } from '../util/lru.js';
 
 /** As a share of a token's rate. */

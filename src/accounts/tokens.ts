@@ -7,9 +7,8 @@ import { type EpochMs, wholeSecond } from '../util/time.js';
 import { newTokenId, outermost, restrictedTo, type Token, type TokenRestrictions } from '../domain/token.js';
 import { ID, type User } from '../domain/user.js';
 import { hasActiveTokens } from './pending-deletions.js';
-import { removalTime } from '../store/removal-time.js';
-import type { Store } from '../store/store.js';
-import type { TokenLimits, TokenWithUse } from '../store/token-store.js';
+import { removalTime, type Store } from '../store/core/store.js';
+import type { TokenLimits, TokenWithUse } from '../store/core/token-records.js';
 import type { LastSeen } from './last-seen.js';
 import { firstMisplaced, firstMistyped } from './mistyped.js';
 import { readBy, tokenParameters, unknownService } from './parameters.js';
@@ -131,14 +130,23 @@ export class Tokens {
   }
 
   /** Undefined if it is another customer's. */
-  async get(id: string, customerId: string): Promise<TokenWithUse | undefined> {
-    const known = ID.test(id) ? await this.#store.tokens.getWithOwner(id) : undefined;
+  async get(id: string, customerId: string, read = this.read(id)): Promise<TokenWithUse | undefined> {
+    const known = await read;
     return this.#ofCustomer(customerId, known?.found, known?.owner);
   }
 
+  /** For {@link trace}, before it is known who asks. */
+  read(id: string): ReturnType<Store['tokens']['getWithOwner']> {
+    return ID.test(id) ? this.#store.tokens.getWithOwner(id) : undefined;
+  }
+
   /** Like {@link get}, but of a token that is gone returns one that came from it by rotation. */
-  async trace(id: string, customerId: string): Promise<TokenWithUse | undefined> {
-    const found = await this.get(id, customerId);
+  async trace(
+    id: string,
+    customerId: string,
+    read?: ReturnType<Tokens['read']>,
+  ): Promise<TokenWithUse | undefined> {
+    const found = await this.get(id, customerId, read);
     if (found !== undefined || !ID.test(id)) return found;
     const [descendant] = await this.#store.tokens.family(id, 1);
     const owner = descendant && (await this.#store.directory.getUser(descendant.token.userId));

@@ -1,5 +1,5 @@
 import { type EpochMs, HOUR_MS } from '../util/time.js';
-import type { UsageStore } from '../store/usage-store.js';
+import type { UsageStore } from '../store/core/usage.js';
 
 export interface WritesLeft {
   /** Negative beyond the limit. */

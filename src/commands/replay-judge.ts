@@ -9,7 +9,7 @@ import { changeOf, type ComparedPolicies, rulesOf } from '../policy-diff/compare
 import type { Change } from '../policy-diff/report.js';
 import type { DecidingRule } from '../policy-diff/rules.js';
 import { classKey, type Matches, requestHead, type Variant, variantsOf } from '../policy-diff/sample.js';
-import type { Store } from '../store/store.js';
+import type { Store } from '../store/core/store.js';
 import { hasCaller, type LoggedCaller, type LoggedRequest, type ReplayableRequest } from './access-log.js';
 
 export type Replayed =

@@ -3,7 +3,7 @@ import { configHash } from '../config/mask.js';
 import { formatTime } from '../util/time.js';
 import type { ComparedPolicies } from '../policy-diff/compare.js';
 import { reportedRoute } from '../policy-diff/report.js';
-import type { Store } from '../store/store.js';
+import type { Store } from '../store/core/store.js';
 import {
   hasCaller,
   isReplayable,

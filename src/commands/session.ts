@@ -3,7 +3,7 @@ import { loadConfig } from '../config/load.js';
 import { isSessionActive, type Session } from '../domain/session.js';
 import { formatTime } from '../util/time.js';
 import type { User } from '../domain/user.js';
-import type { Store } from '../store/store.js';
+import type { Store } from '../store/core/store.js';
 import type { UserOptions } from './terminal/options.js';
 import { CommandFailed, report, reportList, WrongUsage } from './terminal/output.js';
 import { findUser, listUsers, recordChange, withStore } from './with-store.js';

@@ -9,9 +9,16 @@ import { counted, printable } from '../util/text.js';
 import { ownerOf } from '../domain/signing-key.js';
 import type { RemovableKind } from '../store/records.js';
 import { writeDirectory } from '../server/reload/directory-file.js';
-import type { Store } from '../store/store.js';
-import { RecordCheck, RecordsInvalid } from '../store/transfer-check.js';
-import { recordKey, recordsOf, removeRecords, type StoreRecord, writeRecords } from '../store/transfer.js';
+import type { Store } from '../store/core/store.js';
+import {
+  RecordCheck,
+  recordKey,
+  RecordsInvalid,
+  recordsOf,
+  removeRecords,
+  type StoreRecord,
+  writeRecords,
+} from '../store/transfer.js';
 import { replacedBackup, writeBackup } from './backup-file.js';
 import { CommandFailed, print, WrongUsage } from './terminal/output.js';
 import { recordChange, recordOperation, withStore } from './with-store.js';

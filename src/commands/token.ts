@@ -14,9 +14,9 @@ import { isExpired } from '../domain/token.js';
 import type { User } from '../domain/user.js';
 import { createdTokenObject, tokenObject } from '../endpoints/token-object.js';
 import type { OpenedStore } from '../server/stores/open-store.js';
-import type { DirectoryStore } from '../store/directory-store.js';
-import type { Store } from '../store/store.js';
-import type { TokenWithUse } from '../store/token-store.js';
+import type { DirectoryStore } from '../store/core/directory.js';
+import type { Store } from '../store/core/store.js';
+import type { TokenWithUse } from '../store/core/token-records.js';
 import type { NamedBy, ReportOptions, UserOptions } from './terminal/options.js';
 import { CommandFailed, report, reportList, reportRecord, WrongUsage } from './terminal/output.js';
 import {

@@ -3,7 +3,7 @@ import type { AuditEvent } from '../domain/audit.js';
 import type { Subject } from '../domain/credential.js';
 import { formatTime } from '../util/time.js';
 import type { User } from '../domain/user.js';
-import type { DirectoryStore } from '../store/directory-store.js';
+import type { DirectoryStore } from '../store/core/directory.js';
 import { endpoint, type Resource, subjectOf } from './endpoint.js';
 import { checkFreshLogin } from './fresh-login.js';
 import {

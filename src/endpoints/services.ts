@@ -12,7 +12,7 @@ import type { Ownership } from '../gate/ownership.js';
 import type { Content } from '../http/json.js';
 import type { Policy } from '../policy/decide.js';
 import type { DescribedRules } from './scope-words.js';
-import type { DirectoryStore } from '../store/directory-store.js';
+import type { DirectoryStore } from '../store/core/directory.js';
 import type { PageFiles } from './page-files.js';
 import type { ResourceMetadata } from './schema/responses.js';
 

@@ -1,6 +1,6 @@
 import { formatTime } from '../util/time.js';
 import type { Token } from '../domain/token.js';
-import type { TokenWithUse } from '../store/token-store.js';
+import type { TokenWithUse } from '../store/core/token-records.js';
 import type { CreatedTokenObject, TokenObject } from './schema/responses.js';
 
 export function tokenObject({ token, use }: TokenWithUse, customerId: string): TokenObject {

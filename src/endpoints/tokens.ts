@@ -7,7 +7,7 @@ import type { User } from '../domain/user.js';
 import type { RequestHead } from '../http/head.js';
 import { jsonList } from '../http/json.js';
 import type { Reply } from '../http/replies.js';
-import type { TokenWithUse } from '../store/token-store.js';
+import type { TokenWithUse } from '../store/core/token-records.js';
 import {
   type Call,
   endpoint,

@@ -9,7 +9,8 @@ import type { ProviderLink } from '../domain/user.js';
 import type { JwtIssuers } from '../accounts/jwt/issuers.js';
 import type { Sessions } from '../accounts/sessions.js';
 import type { RequestHead } from '../http/head.js';
-import type { TokenStore, TokenWithOwner } from '../store/token-store.js';
+import type { TokenStore } from '../store/core/tokens.js';
+import type { TokenWithOwner } from '../store/core/token-records.js';
 import type { TokenRates } from '../accounts/token-rates.js';
 import { type AddressRange, isInRanges, parseRange } from '../util/addresses.js';
 

@@ -15,7 +15,7 @@ import type { EndpointRule, Route } from '../policy/route.js';
 import { guardedUser, type Match } from '../policy/routes.js';
 import type { Sites } from '../policy/sites.js';
 import type { Authenticator, TokenLimits } from './authenticate.js';
-import type { Ownership } from './ownership.js';
+import type { Ownership, TokenRead } from './ownership.js';
 import { isRefused, type NamedService, serviceOf } from './service.js';
 import {
   type Admitted,
@@ -39,7 +39,8 @@ export interface GateServices {
   readonly sites: Sites;
   readonly policy: Policy;
   readonly authenticator: Pick<Authenticator, 'authenticate' | 'isSent'>;
-  readonly ownership: Pick<Ownership, 'ofToken' | 'ofCustomer' | 'refuseOthers'>;
+  readonly ownership: Pick<Ownership, 'ofToken' | 'ofCustomer' | 'refuseOthers'> &
+    Partial<Pick<Ownership, 'readToken'>>;
   readonly tokenLimits: TokenLimits;
   readonly lastSeen: Pick<LastSeen, 'note'>;
   readonly tokens: Pick<Tokens, 'hasActive'>;
@@ -88,9 +89,12 @@ export class Gate {
     const service = route.service === null ? null : serviceOf(head, match);
     if (service !== null && isRefused(service)) return refused(service, route, action, null);
     const subject = this.#parts.authenticator.authenticate(head, now);
-    return subject instanceof Promise
-      ? subject.then((found) => this.#limit(head, match, action, service, found, now))
-      : this.#limit(head, match, action, service, subject, now);
+    if (!(subject instanceof Promise)) return this.#limit(head, match, action, service, subject, now);
+    const isOfToken = route.endpoint?.id === 'token';
+    const read = isOfToken
+      ? this.#parts.ownership.readToken?.(segmentAt(match.path, 1) as string)
+      : undefined;
+    return subject.then((found) => this.#limit(head, match, action, service, found, now, read));
   }
 
   #limit(
@@ -100,14 +104,15 @@ export class Gate {
     service: NamedService,
     subject: Subject | Refusal,
     now: EpochMs,
+    read?: TokenRead,
   ): MaybePromise<Verdict> {
     const { route } = match;
     if ('refusal' in subject) return refused(subject, route, action, null);
     const limit = this.#parts.tokenLimits.refuse(subject, head, !revokes(head, route));
-    if (limit === undefined) return this.#authorize(head, match, action, service, subject, now);
+    if (limit === undefined) return this.#authorize(head, match, action, service, subject, now, read);
     return mapMaybe(limit, (refusal) =>
       refusal === undefined
-        ? this.#authorize(head, match, action, service, subject, now)
+        ? this.#authorize(head, match, action, service, subject, now, read)
         : refused(refusal, route, action, subject),
     );
   }
@@ -119,6 +124,7 @@ export class Gate {
     service: NamedService,
     subject: Subject,
     now: EpochMs,
+    read?: TokenRead,
   ): MaybePromise<Verdict> {
     const { route } = match;
     this.#parts.lastSeen.note(subject, head.client.address, head.userAgent, now);
@@ -133,7 +139,7 @@ export class Gate {
     if (forbidden !== undefined) return refused(forbidden, route, action, subject, decision);
     const verdict = admitted(match, action, subject, decision);
     if (route.endpoint !== null && route.endpoint.id !== null)
-      return this.#checkOwner(subject, match, verdict);
+      return this.#checkOwner(subject, match, verdict, read);
     if (route.refuseIfActiveTokens !== null) return this.#guard(subject, match, verdict, now, head);
     return this.#count(head, verdict, now);
   }
@@ -165,12 +171,17 @@ export class Gate {
     return credential === 'optional' && !this.#parts.authenticator.isSent(head);
   }
 
-  async #checkOwner(subject: Subject, { route, path }: Match, verdict: Admitted): Promise<Verdict> {
+  async #checkOwner(
+    subject: Subject,
+    { route, path }: Match,
+    verdict: Admitted,
+    read: TokenRead,
+  ): Promise<Verdict> {
     const { id: kind, foreignRecordAction } = route.endpoint as EndpointRule;
     const id = segmentAt(path, 1) as string;
     const { ownership } = this.#parts;
     const owner =
-      kind === 'customer' ? ownership.ofCustomer(id, subject) : await ownership.ofToken(id, subject);
+      kind === 'customer' ? ownership.ofCustomer(id, subject) : await ownership.ofToken(id, subject, read);
     if (owner === 'self') return verdict;
     if (owner !== 'other') return { ...verdict, refusal: owner };
     const refusal = ownership.refuseOthers(subject, foreignRecordAction as string);

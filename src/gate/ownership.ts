@@ -11,23 +11,38 @@ import { policyRefusal } from './verdict.js';
 /** Who owns a record: the caller, or another user of the same customer. */
 export type Owner = 'self' | 'other';
 
+export type TokenRead = ReturnType<Tokens['read']>;
+
 /** Decides about records that endpoints name by id: others' records require a separate action. */
 export class Ownership {
-  readonly #tokens: Pick<Tokens, 'trace'>;
+  readonly #tokens: Pick<Tokens, 'trace'> & Partial<Pick<Tokens, 'read'>>;
   readonly #policy: Policy;
   readonly #defaults: DefaultLimits;
 
-  constructor(tokens: Pick<Tokens, 'trace'>, policy: Policy, defaults = NO_DEFAULTS) {
+  constructor(
+    tokens: Pick<Tokens, 'trace'> & Partial<Pick<Tokens, 'read'>>,
+    policy: Policy,
+    defaults = NO_DEFAULTS,
+  ) {
     this.#tokens = tokens;
     this.#policy = policy;
     this.#defaults = defaults;
   }
 
   /** Returns who owns a token. Refuses one that does not exist or belongs to another customer. */
-  async ofToken(id: string, subject: Subject): Promise<Owner | Refusal> {
-    const found = await this.#tokens.trace(id, subject.user.customerId);
+  /** @param read by {@link readToken}, if that was called */
+  async ofToken(id: string, subject: Subject, read?: TokenRead): Promise<Owner | Refusal> {
+    const found = await this.#tokens.trace(id, subject.user.customerId, read);
     if (found === undefined) return { refusal: 'not_found', detail: `Cannot find token '${id}'` };
     return found.token.userId === subject.user.id ? 'self' : 'other';
+  }
+
+  /** Reads a token together with the credential of the request, in one round trip to the store. */
+  readToken(id: string): TokenRead {
+    const read = this.#tokens.read?.(id);
+    // It is refused with the credential, or fails where it is used.
+    if (read instanceof Promise) read.catch(() => undefined);
+    return read;
   }
 
   /** Refuses another customer's token, and another user's unless the caller may perform `action`. */

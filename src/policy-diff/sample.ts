@@ -5,7 +5,7 @@ import { AUTHORIZATION } from '../http/authorization.js';
 import type { RequestHead } from '../http/head.js';
 import { parseTarget } from '../http/target.js';
 import type { Match } from '../policy/routes.js';
-import type { TokenWithUse } from '../store/token-store.js';
+import type { TokenWithUse } from '../store/core/token-records.js';
 import { OWN_ID } from './senders.js';
 import type { Side } from './side.js';
 

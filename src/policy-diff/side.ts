@@ -12,7 +12,7 @@ import type { Policy } from '../policy/decide.js';
 import type { Route } from '../policy/route.js';
 import type { Match } from '../policy/routes.js';
 import type { Sites } from '../policy/sites.js';
-import type { TokenWithUse } from '../store/token-store.js';
+import type { TokenWithUse } from '../store/core/token-records.js';
 import type { MaybePromise } from '../util/async.js';
 
 export interface EvaluationContext {

@@ -1,5 +1,6 @@
 import { performance } from 'node:perf_hooks';
 import type { Subject } from '../domain/credential.js';
+import { partsIn } from './revocations.js';
 
 /**
  * By `token:ID`, `digest:DIGEST`, `session:DIGEST`, `user:ID`, or `legacy_keys` for whether any exist.
@@ -86,11 +87,9 @@ export function keysOf(subject: Subject): string[] {
 export function endedByName(names: readonly string[]): Ended {
   const ended = new Map<string, 'ended' | 'changed'>();
   for (const name of names) {
-    const kind = name.slice(0, name.indexOf(':'));
-    const rest = name.slice(kind.length + 1);
-    const id = rest.slice(rest.indexOf(':') + 1);
+    const { kind, id } = partsIn(name);
     if (kind === 'token' || kind === 'session') ended.set(name, 'ended');
-    else if (kind === 'legacy') ended.set(`digest:${rest}`, 'ended');
+    else if (kind === 'legacy') ended.set(`digest:${id}`, 'ended');
     else if (kind === 'user' || kind === 'operator') note(ended, `user:${id}`);
     else note(ended, `token:${id}`);
   }

@@ -1,11 +1,8 @@
-import { coreStore } from './core/store.js';
+import { coreStore, type Store } from './core/store.js';
 import type { Endings } from './endings.js';
-import { DiskSpace } from './lmdb/disk-space.js';
-import { EndedLog } from './lmdb/ended-log.js';
-import { openEnvironment } from './lmdb/environment.js';
+import { EndedLog, openEnvironment } from './lmdb/environment.js';
 import { LmdbKv } from './lmdb/kv.js';
 import { measured, type OnOperation } from './measured.js';
-import type { Store } from './store.js';
 
 /**
  * Opens the embedded store in a folder, which several processes may share.
@@ -19,16 +16,6 @@ export function openLmdbStore(
 ): Store {
   const env = openEnvironment(path);
   const endedLog = endings && new EndedLog(env, endings);
-  const kv = new LmdbKv(env, new DiskSpace(path, minFree), () => endedLog?.close());
-  const store = coreStore(onOperation === undefined ? kv : measured(kv, onOperation));
-  return {
-    ...store,
-    maintenance: {
-      ...store.maintenance,
-      removeExpired: async (now, tokensBefore, limit) => {
-        kv.forgetKilledReaders();
-        return store.maintenance.removeExpired(now, tokensBefore, limit);
-      },
-    },
-  };
+  const kv = new LmdbKv(env, path, minFree, () => endedLog?.close());
+  return coreStore(onOperation === undefined ? kv : measured(kv, onOperation));
 }

@@ -16,33 +16,32 @@ export type OnOperation = (
 
 /** Times what a store does. Results are passed through unchanged. */
 export function measured(inner: Kv, onOperation: OnOperation): Kv {
-  const timed = <Args extends unknown[], T>(operation: StoreOperation, method: (...args: Args) => T) =>
-    timedMethod(method, operation, onOperation);
-  const follow: Kv['follow'] = (key, beside) => inner.follow(key, beside);
-  const [findToken, findSession] = [timed('find_token', follow), timed('find_session', follow)];
-  const followOther = timed('read', follow);
+  const timed = <Name extends 'read' | 'follow' | 'readAndCount' | 'range' | 'scores' | 'touch'>(
+    operation: StoreOperation,
+    name: Name,
+  ) => timedMethod(inner[name].bind(inner) as never, operation, onOperation) as Kv[Name];
+  const [findToken, findSession] = [timed('find_token', 'follow'), timed('find_session', 'follow')];
+  const follow = timed('read', 'follow');
   const [tokens, sessions] = [keyOf(TOKEN, ''), keyOf(SESSION, '')];
   const kv: Kv = {
-    read: timed('read', (keys: Parameters<Kv['read']>[0]) => inner.read(keys)),
+    read: timed('read', 'read'),
     follow: (key, beside) => {
       if (key.startsWith(tokens)) return findToken(key, beside);
-      return key.startsWith(sessions) ? findSession(key, beside) : followOther(key, beside);
+      return key.startsWith(sessions) ? findSession(key, beside) : follow(key, beside);
     },
-    ...(inner.recent === undefined ? {} : { recent: (key) => inner.recent?.(key) }),
-    ...(inner.readAndCount === undefined
-      ? {}
-      : { readAndCount: timed('read', inner.readAndCount.bind(inner)) }),
-    range: timed('read', (...args: Parameters<Kv['range']>) => inner.range(...args)),
-    count: timed('read', (...args: Parameters<Kv['count']>) => inner.count(...args)),
-    scores: timed('read', (...args: Parameters<Kv['scores']>) => inner.scores(...args)),
-    commit: timed('write', async (change: Parameters<Kv['commit']>[0]) => inner.commit(change)),
-    touch: timed('record_uses', async (uses: Parameters<Kv['touch']>[0]) => inner.touch(uses)),
-    confirmMissing: () => inner.confirmMissing(),
+    recent: inner.recent.bind(inner),
+    readAndCount: timed('read', 'readAndCount'),
+    range: timed('read', 'range'),
+    scores: timed('read', 'scores'),
+    commit: timedMethod(async (change) => inner.commit(change), 'write', onOperation),
+    touch: timed('record_uses', 'touch'),
+    confirmMissing: inner.confirmMissing.bind(inner),
     get urgent() {
       return urgent;
     },
-    clock: () => inner.clock(),
-    close: async () => inner.close(),
+    clock: inner.clock.bind(inner),
+    tidy: inner.tidy.bind(inner),
+    close: inner.close.bind(inner),
   };
   const urgent: Kv = inner.urgent === inner ? kv : measured(inner.urgent, onOperation);
   return kv;

@@ -1,13 +1,10 @@
 import { Events } from './core/events.js';
-import { coreStore } from './core/store.js';
+import { coreStore, type Store } from './core/store.js';
 import { StoreUnusable } from './faults.js';
-import { PostgresClient } from './postgres/client.js';
+import { isForeign, isMissing, PostgresClient, type PostgresSettings } from './postgres/client.js';
 import { measured, type OnOperation } from './measured.js';
-import { isForeign, isMissing } from './postgres/failures.js';
 import { PostgresKv } from './postgres/kv.js';
 import { FORMAT, META } from './postgres/schema.js';
-import type { PostgresSettings } from './postgres/settings.js';
-import type { Store } from './store.js';
 
 /** A store that several sidecars share, with its client. */
 export interface PostgresStore extends Store {
@@ -33,10 +30,6 @@ export function openPostgresStore(settings: PostgresSettings, onOperation?: OnOp
       initialize: async (purpose) => {
         await create(client);
         await store.maintenance.initialize(purpose);
-      },
-      removeExpired: async (...args) => {
-        await client.query(client.schema.removeExpired);
-        return store.maintenance.removeExpired(...args);
       },
     },
   };

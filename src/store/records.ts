@@ -5,8 +5,8 @@ import type { SigningKey, SigningKeys } from '../domain/signing-key.js';
 import type { EpochMs } from '../util/time.js';
 import type { SessionUse, Token, TokenRestrictions, TokenUse } from '../domain/token.js';
 import type { Customer, ProviderLink, Service, User } from '../domain/user.js';
+import type { StoredWebhookEvent } from '../domain/webhook.js';
 import { RecordNewer, RecordUnreadable } from './faults.js';
-import type { AttemptCount } from './login-throttle-store.js';
 
 /** The record version that this Latchkey writes, and the newest that it reads. */
 export const RECORD_VERSION = 1;
@@ -18,6 +18,47 @@ export function encode<T extends object>(value: T): Stored<T> {
   const stored: Record<string, unknown> = { ...value, v: RECORD_VERSION };
   for (const name of Object.keys(stored)) if (stored[name] === undefined) delete stored[name];
   return stored as Stored<T>;
+}
+
+/** A process that serves requests. The workers of a sidecar share its `sidecar`. */
+export interface Member {
+  readonly id: string;
+  readonly sidecar: string;
+  /** Host and port, like `pod-1:8080`. */
+  readonly name: string;
+  readonly pid: number;
+  readonly version: string;
+  readonly configHash: string;
+  readonly startedAt: EpochMs;
+  /** Milliseconds since its notification link was last confirmed; null with the embedded store. */
+  readonly linkAge: number | null;
+}
+
+export interface AttemptCount {
+  readonly count: number;
+  readonly lastAt: EpochMs;
+  /** Time of the previous attempt; the wait counts from it when the latest attempt is released. */
+  readonly before: EpochMs;
+  readonly forgetAt: EpochMs;
+}
+
+export interface DeadWebhook {
+  readonly event: StoredWebhookEvent;
+  readonly attempts: number;
+  readonly failedAt: EpochMs;
+  readonly error: string;
+}
+
+/** What is counted of an endpoint. */
+export interface EndpointCounts {
+  readonly queued: number;
+  /** Number of events, and of dead letters, dropped because their queue was full. */
+  readonly dropped: number;
+  readonly deadDropped: number;
+  readonly disabledAt: EpochMs | null;
+  readonly lastSuccessAt: EpochMs | null;
+  readonly lastFailureAt: EpochMs | null;
+  readonly lastError: string | null;
 }
 
 type Check = (value: unknown) => boolean;

@@ -1,11 +1,17 @@
+import { ReplyError } from 'ioredis';
 import { Events } from './core/events.js';
-import { coreStore } from './core/store.js';
+import { coreStore, type Store } from './core/store.js';
 import { RedisClient } from './redis/client.js';
 import { RedisKv } from './redis/kv.js';
-import { initializeStore } from './redis/maintenance.js';
-import type { RedisSettings } from './redis/settings.js';
+import type { RedisSettings } from './redis/connect.js';
 import { measured, type OnOperation } from './measured.js';
-import type { Store } from './store.js';
+import { keyOf, META } from './core/kinds.js';
+import { StoreUnusable } from './faults.js';
+import type { Creation, Creations, Revocations } from './revocations.js';
+import { reapply, recover } from './core/recovery.js';
+import { Transactor } from './core/transaction.js';
+import { type MasterSession, nameOfHistory } from './redis/session.js';
+import { BATCH, REVOCATIONS } from './redis/scripts.js';
 
 export interface RedisStore extends Store {
   readonly client: RedisClient;
@@ -41,3 +47,141 @@ export function redisStore(client: RedisClient, onOperation?: OnOperation): Redi
     },
   };
 }
+
+/** Version of the key layout. Another one is refused. */
+const FORMAT = 2;
+/** Keys that change when a store begins, and when a restore into it begins or ends. */
+export const BEGINNING_KEYS: readonly string[] = ['meta', keyOf(META, 'restoring')];
+
+async function initializeStore(client: RedisClient): Promise<void> {
+  await refuseEviction(client);
+  await checkFormat(client);
+  await client.begin(JSON.stringify({ format: FORMAT }));
+}
+
+/** Refuses a store of a newer Latchkey, and keys of another program. A missing store is fine. */
+export async function checkFormat(client: RedisClient): Promise<void> {
+  const key = client.key('meta');
+  const mark = await client
+    .command((redis) => redis.get(key))
+    .catch((error: unknown) => {
+      if (/WRONGTYPE/.test((error as Error).message)) return '';
+      throw error;
+    });
+  if (mark === null) return;
+  const format = formatIn(mark);
+  if (format === undefined)
+    throw new StoreUnusable(
+      `the key ${key} in Redis does not hold the format of a store; set store.prefix to another value, or remove that key if no other program uses it`,
+    );
+  if (format !== FORMAT)
+    throw new StoreUnusable(
+      `the store in Redis has format ${format}, known: ${FORMAT}; update ${format > FORMAT ? 'this Latchkey' : 'the store: restore a backup of it into an empty one'}`,
+    );
+}
+
+function formatIn(mark: string): number | undefined {
+  try {
+    const { format } = JSON.parse(mark) as { format?: unknown };
+    return typeof format === 'number' ? format : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+async function refuseEviction(client: RedisClient): Promise<void> {
+  const risk = await evictionRisk(client);
+  if (risk !== undefined) throw new StoreUnusable(risk);
+}
+
+/** Eviction would lose tokens and the list of revoked ones. */
+async function evictionRisk(client: RedisClient): Promise<string | undefined> {
+  const info = await client.command((redis) => redis.info('memory'));
+  const policy = /^maxmemory_policy:(\S+)/m.exec(info)?.[1] ?? 'noeviction';
+  const limit = Number(/^maxmemory:(\d+)/m.exec(info)?.[1] ?? 0);
+  if (policy === 'noeviction' || limit === 0) return undefined;
+  return `Redis evicts keys when its memory is full (maxmemory-policy ${policy}); set it to noeviction`;
+}
+
+/** Read from `INFO`, because `CONFIG` is often forbidden. */
+export async function dataLossRisks(client: RedisClient): Promise<string[]> {
+  const info = await client.command((redis) => redis.info('persistence'));
+  const kept = /^aof_enabled:1/m.test(info);
+  const failing = /^aof_last_write_status:(?!ok)/m.test(info);
+  return [
+    ...(kept
+      ? []
+      : ['the append-only file is off, so a restart of Redis loses revocations; set appendonly yes']),
+    ...(kept && failing ? ['the append-only file cannot be written; see the log of Redis'] : []),
+    ...[await evictionRisk(client)].filter((reason) => reason !== undefined),
+  ];
+}
+
+export interface HistoryChange {
+  /** Number of revocations that were undone and have been reapplied. */
+  readonly reapplied: number;
+  readonly recovered: number;
+  readonly lost: readonly string[];
+}
+
+export interface Memory {
+  readonly revocations: Revocations;
+  readonly creations: Creations;
+  /** Whether creations are acknowledged by replicas, so that none may be lost. */
+  readonly recovers: boolean;
+}
+
+/** Restores what a promoted or restarted master may have lost, before it is used. */
+export async function restoreHistory(
+  client: RedisClient,
+  events: Events,
+  session: MasterSession,
+  { revocations, creations, recovers }: Memory,
+): Promise<HistoryChange> {
+  const transactor = new Transactor(RedisKv.on(client, session));
+  let [reapplied, recovered] = [0, 0];
+  const lost: Creation[] = [];
+  try {
+    if (recovers) await client.scriptOn(session, 'beginRecovery', nameOfHistory(session.identity));
+    reapplied = await reapply(transactor, events, revocations.names(), REVOCATIONS);
+    for (const creation of creations.current(Date.now())) {
+      const mayWrite = recovers && (await client.scriptOn(session, 'isRecovering')) === 1;
+      const outcome = await recover(transactor, events, creation, mayWrite, REVOCATIONS);
+      if (outcome === 'recovered') recovered += 1;
+      // Without acknowledgement, sessions that are lost are not reported.
+      else if (outcome === 'lost' && (recovers || creation.kind === 'token')) lost.push(creation);
+    }
+  } catch (error) {
+    // An emptied store refuses every script until it is initialized again.
+    if (!(error instanceof ReplyError && (error as Error).message.startsWith('LATCHKEY '))) throw error;
+  }
+  creations.forget(lost);
+  const tokens = lost.filter(({ kind }) => kind === 'token').map(({ record }) => record.id);
+  // Another failover could bring them back after they were refused as unknown.
+  const names = tokens.map((id) => `token:${id}`);
+  revocations.note(names);
+  await reapply(transactor, events, names, REVOCATIONS);
+  return { reapplied, recovered, lost: tokens };
+}
+
+/** Reapplies revocations to the store in use, which may have been emptied and begun again. */
+export async function reapplyRevocations({ kv, events, maintenance }: RedisStore, revocations: Revocations): Promise<number> {
+  const names = revocations.names();
+  if (names.length === 0 || (await maintenance.isRestoring())) return 0;
+  return reapply(new Transactor(kv), events, names, REVOCATIONS);
+} // prettier-ignore
+
+/**
+ * Reads what ended while no notifications arrived. Returns the time of the latest.
+ * @param since time of Redis, in seconds
+ */
+export async function learnRevocations(client: RedisClient, learned: (names: string[]) => void, since: number): Promise<number> {
+  let latest = since;
+  for (let offset = 0; ; offset += BATCH) {
+    const found = (await client.script('readRevocations', [since, offset])) as string[];
+    const names = found.filter((_, i) => i % 2 === 0);
+    learned(names);
+    latest = Math.max(latest, ...found.filter((_, i) => i % 2 === 1).map(Number));
+    if (names.length < BATCH) return latest;
+  }
+} // prettier-ignore

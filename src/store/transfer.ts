@@ -1,10 +1,22 @@
 import type { Session } from '../domain/session.js';
 import type { SigningKeys } from '../domain/signing-key.js';
 import type { Token, TokenUse } from '../domain/token.js';
-import type { Customer, Service, User } from '../domain/user.js';
+import { type Customer, loginKey, type Service, type User } from '../domain/user.js';
 import { partsOf } from './parts.js';
-import type { Changes } from './directory-store.js';
-import type { Store } from './store.js';
+import type { Changes } from './core/directory-checks.js';
+import type { Store } from './core/store.js';
+import { asStorable } from '../domain/limits.js';
+import { RecordUnreadable } from './faults.js';
+import {
+  customerOf,
+  encode,
+  serviceOf,
+  sessionOf,
+  signingKeysOf,
+  tokenOf,
+  useOf,
+  userOf,
+} from './records.js';
 
 export type StoreRecord =
   | { readonly kind: 'customer'; readonly value: Customer }
@@ -161,4 +173,97 @@ export function recordKey({ kind, value }: StoreRecord): string {
   if (kind === 'revoked') return `revoked ${value}`;
   if (kind === 'signing_keys') return 'signing_keys';
   return `${kind} ${value.id}`;
+}
+
+export class RecordsInvalid extends Error {}
+
+/** Checks records before any is written: valid, none twice, and whatever one refers to exists. */
+export class RecordCheck {
+  readonly #names = new Set<string>();
+  /** Names that must exist, each with the record that refers to it. */
+  readonly #needed = new Map<string, string>();
+
+  /** Adds a record and returns it as every store can hold it. @throws RecordsInvalid */
+  add(received: unknown): StoreRecord {
+    const checked = parseRecord(asStorable(received));
+    for (const name of namesOf(checked)) {
+      if (this.#names.has(name)) throw new RecordsInvalid(`contains the ${name} twice`);
+      this.#names.add(name);
+    }
+    const need = needOf(checked);
+    if (need !== undefined && !this.#needed.has(need)) this.#needed.set(need, namesOf(checked)[0] ?? '');
+    return checked;
+  }
+
+  /** Checks the references of all records; call it after the last one. @throws RecordsInvalid */
+  end(): void {
+    for (const [name, by] of this.#needed)
+      if (!this.#names.has(name)) throw new RecordsInvalid(`lacks the ${name}, to which the ${by} belongs`);
+  }
+}
+
+/** Returns the unique names of a record; the first one identifies it in messages. */
+function namesOf(record: StoreRecord): string[] {
+  const { kind, value } = record;
+  if (kind === 'revoked') return [`digest ${value}`];
+  if (kind === 'signing_keys') return ['set of signing keys'];
+  const name = `${kind} ${value.id}`;
+  if (kind === 'user') return [name, `login ${loginKey(value.login)}`];
+  // A revoked digest has the same name: no token may have the digest of a revoked legacy key.
+  if (kind === 'token') return [name, `digest ${value.digest}`];
+  return kind === 'session' ? [name, `session digest ${value.digest}`] : [name];
+}
+
+/** What it belongs to. */
+function needOf({ kind, value }: StoreRecord): string | undefined {
+  if (kind === 'service' || kind === 'user') return `customer ${value.customerId}`;
+  return kind === 'token' || kind === 'session' ? `user ${value.userId}` : undefined;
+}
+
+const KEYS = ['id', 'digest', 'userId', 'customerId', 'login'] as const;
+const MAX_KEY = 1_024;
+
+/** @throws RecordsInvalid */
+function parseRecord(given: unknown): StoreRecord {
+  try {
+    const checked = decodeRecord(given as StoreRecord);
+    const value = checked?.kind === 'revoked' ? { id: checked.value } : checked?.value;
+    const keys = KEYS.map((name) => (value as Record<string, unknown> | undefined)?.[name]);
+    if (checked !== undefined && keys.every((key) => key === undefined || isKey(key))) return checked;
+  } catch (error) {
+    if (!(error instanceof RecordUnreadable)) throw error;
+    throw new RecordsInvalid(`contains an unknown record (${describe(given)})`, { cause: error });
+  }
+  throw new RecordsInvalid(`contains an unknown record (${describe(given)})`);
+}
+
+function isKey(value: unknown): boolean {
+  return typeof value === 'string' && value.length > 0 && value.length <= MAX_KEY;
+}
+
+const DECODERS: { readonly [K in Exclude<StoreRecord['kind'], 'revoked'>]: (stored: unknown) => object } = {
+  customer: customerOf,
+  service: serviceOf,
+  user: userOf,
+  token: tokenOf,
+  session: sessionOf,
+  signing_keys: signingKeysOf,
+};
+
+/** Undefined for an unknown kind, which a newer Latchkey wrote. */
+function decodeRecord(record: StoreRecord | null): StoreRecord | undefined {
+  if (record == null) return undefined;
+  if (record.kind === 'revoked') return record;
+  if (!Object.hasOwn(DECODERS, record.kind)) return undefined;
+  if (record.kind === 'user' && !Number.isSafeInteger(record.otpStep)) return undefined;
+  const value = DECODERS[record.kind](encode(Object(record.value) as object));
+  if (record.kind !== 'token') return { ...record, value } as StoreRecord;
+  const use = record.use === null ? null : useOf(encode(Object(record.use) as object));
+  return { ...record, value, use } as StoreRecord;
+}
+
+function describe(given: unknown): string {
+  const { kind, value } = (given ?? {}) as { kind?: unknown; value?: { id?: unknown } };
+  const id = typeof value?.id === 'string' ? ` ${value.id}` : '';
+  return typeof kind === 'string' ? `${kind.slice(0, 40)}${id.slice(0, 80)}` : 'without a kind';
 }

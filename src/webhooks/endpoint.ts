@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { Config } from '../config/schema/config.js';
-import type { WebhookSubscription } from '../store/webhook-store.js';
+import type { WebhookSubscription } from '../store/core/events.js';
 
 type Settings = Config['webhooks'][number];
 

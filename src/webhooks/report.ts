@@ -1,10 +1,7 @@
 import { formatTime, type EpochMs } from '../util/time.js';
-import {
-  type DeadWebhook,
-  type EndpointStatus,
-  NO_COUNTS,
-  type WebhookStore,
-} from '../store/webhook-store.js';
+import type { DeadWebhook } from '../store/records.js';
+import { type EndpointStatus, NO_COUNTS } from '../store/core/events.js';
+import type { WebhookStore } from '../store/core/webhooks.js';
 
 /** Returns the state of webhooks for operators, without URL paths, queries or secrets. */
 export async function webhookReport(store: WebhookStore, configured: readonly string[]) {

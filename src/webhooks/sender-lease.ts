@@ -1,4 +1,4 @@
-import type { WebhookStore } from '../store/webhook-store.js';
+import type { WebhookStore } from '../store/core/webhooks.js';
 
 /** Lease time, milliseconds. A sender that is killed or suspended is replaced after this. */
 const LEASE_MS = 5_000;

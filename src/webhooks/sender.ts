@@ -2,12 +2,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { newId } from '../domain/secret.js';
 import { payloadOf } from '../domain/webhook.js';
 import { WakeableSleep } from '../util/async.js';
-import {
-  type DueWebhook,
-  LONGEST_RETRY_MS,
-  type WebhookOutcome,
-  type WebhookStore,
-} from '../store/webhook-store.js';
+import { type DueWebhook, LONGEST_RETRY_MS, type WebhookOutcome } from '../store/core/events.js';
+import type { WebhookStore } from '../store/core/webhooks.js';
 import type { DeliveryResult, Message } from './deliver.js';
 import type { WebhookEndpoint } from './endpoint.js';
 import { SenderLease } from './sender-lease.js';

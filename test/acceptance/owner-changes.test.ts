@@ -5,7 +5,7 @@ import t, { type Test } from 'tap';
 import type { User } from '../../src/domain/user.js';
 import { openLmdbStore } from '../../src/store/lmdb.js';
 import { openRedisStore } from '../../src/store/redis.js';
-import type { Store } from '../../src/store/store.js';
+import type { Store } from '../../src/store/core/store.js';
 import { PASSWORD } from '../helpers/fixture.js';
 import { send, startUpstream } from '../helpers/http.js';
 import { start, temporaryFolder, workersOf, writeConfig } from '../helpers/latchkey.js';

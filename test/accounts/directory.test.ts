@@ -5,8 +5,8 @@ import { localHasher } from '../../src/accounts/hasher.js';
 import { Passwords } from '../../src/accounts/passwords.js';
 import { Sealer } from '../../src/accounts/sealing.js';
 import { openLmdbStore } from '../../src/store/lmdb.js';
-import type { Changes } from '../../src/store/directory-store.js';
-import type { Store } from '../../src/store/store.js';
+import type { Changes } from '../../src/store/core/directory-checks.js';
+import type { Store } from '../../src/store/core/store.js';
 import { temporaryFolder } from '../helpers/latchkey.js';
 import { BASE, NOW, user } from '../store/contract/records.js';
 

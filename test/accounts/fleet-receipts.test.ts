@@ -3,7 +3,7 @@ import { FleetReceipts } from '../../src/accounts/fleet-receipts.js';
 import { Membership } from '../../src/server/fleet/membership.js';
 import { Endings } from '../../src/store/endings.js';
 import { StoreUnavailable } from '../../src/store/faults.js';
-import type { FleetStore, LiveMember } from '../../src/store/fleet-store.js';
+import type { FleetStore, LiveMember } from '../../src/store/core/fleet.js';
 import { until } from '../helpers/until.js';
 
 const WAIT_MS = 600;
@@ -26,14 +26,14 @@ function fleetOf(members: LiveMember[], answerAfter: Record<string, number | und
   const answered = new Set<string>();
   return {
     beat: async () => undefined,
-    list: () => members,
+    list: async () => members,
     leave: async () => undefined,
     ask: async () => {
       for (const [id, ms] of Object.entries(answerAfter))
         if (ms !== undefined) setTimeout(() => answered.add(id), ms);
     },
     answer: async () => undefined,
-    answers: () => [...answered],
+    answers: async () => [...answered],
     ...more,
   };
 } // prettier-ignore
@@ -62,10 +62,10 @@ t.test('a member that is not listed any more has not confirmed, unless it left',
   let listed = [A, B];
   const rows: [string, Partial<FleetStore>, known: LiveMember[], sidecars: number, missing: string[]][] = [
     ['left during the wait', fleetOf([A, B], { A: 10, B: 100 }), [], 2, []],
-    ['left before', { list: () => [A], answers: () => ['B'] }, [A, B], 1, ['A:8080']],
-    ['not listed during the wait, because a clock was set', { list: () => listed }, [], 2, ['B:8080']],
-    ['not listed before', { list: () => [A] }, [A, B], 2, ['B:8080']],
-    ['nobody listed', { list: () => [] }, [A, B], 2, ['B:8080']],
+    ['left before', { list: async () => [A], answers: async () => ['B'] }, [A, B], 1, ['A:8080']],
+    ['not listed during the wait, because a clock was set', { list: async () => listed }, [], 2, ['B:8080']],
+    ['not listed before', { list: async () => [A] }, [A, B], 2, ['B:8080']],
+    ['nobody listed', { list: async () => [] }, [A, B], 2, ['B:8080']],
   ];
   const collected = rows.map(async ([what, store, members, sidecars, missing]) => {
     const receipt = await collect(fleetOf([], { A: 10 }, store), { members, self: null });
@@ -80,10 +80,10 @@ t.test('with the store unavailable, reports all known members as missing, itself
     throw new StoreUnavailable('down');
   };
   const known = { members: [member('A'), member('B')], self: member('B') };
-  const gone = { list: async () => down(), ask: async () => down(), answers: down };
+  const gone = { list: async () => down(), ask: async () => down(), answers: async () => down() };
   const hanging = { list: () => new Promise<LiveMember[]>(() => undefined) };
   let failures = 3;
-  const back = { ask: async () => (failures-- > 0 ? down() : undefined), answers: () => ['A', 'B'] };
+  const back = { ask: async () => (failures-- > 0 ? down() : undefined), answers: async () => ['A', 'B'] };
   const lapsed = { members: [], self: member('B') };
   const receipts = await Promise.all([
     collect(fleetOf([], {}, gone), known),

@@ -5,7 +5,7 @@ import { HttpAccounts } from '../../src/accounts/http-accounts.js';
 import { changeUser, findUser } from '../../src/commands/with-store.js';
 import { isAsVerified } from '../../src/domain/user.js';
 import type { OpenedStore } from '../../src/server/stores/open-store.js';
-import type { DirectoryStore } from '../../src/store/directory-store.js';
+import type { DirectoryStore } from '../../src/store/core/directory.js';
 import { openLmdbStore } from '../../src/store/lmdb.js';
 import { serveHttp } from '../helpers/http.js';
 import { temporaryFolder } from '../helpers/latchkey.js';

@@ -2,7 +2,7 @@ import { setImmediate as turn } from 'node:timers/promises';
 import t from 'tap';
 import { LastSeen } from '../../src/accounts/last-seen.js';
 import type { Subject } from '../../src/domain/credential.js';
-import type { Uses } from '../../src/store/usage-store.js';
+import type { Uses } from '../../src/store/core/usage.js';
 import { until } from '../helpers/until.js';
 
 const NOW = 1_800_000_000_000;

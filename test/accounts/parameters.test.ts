@@ -3,7 +3,7 @@ import { isName } from '../../src/domain/limits.js';
 import { printable } from '../../src/util/text.js';
 import { confirmation, credentials, readBy, tokenParameters } from '../../src/accounts/parameters.js';
 import { type TokenRequest, Tokens } from '../../src/accounts/tokens.js';
-import type { Store } from '../../src/store/store.js';
+import type { Store } from '../../src/store/core/store.js';
 
 const LONG = 'ü'.repeat(513);
 const UNPROCESSABLE = { status: 422, code: 'Unprocessable Entity' } as const;

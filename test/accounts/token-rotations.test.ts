@@ -14,7 +14,7 @@ import { digestOf } from '../../src/domain/secret.js';
 import { isExpired, newTokenId, type Token } from '../../src/domain/token.js';
 import { openLmdbStore } from '../../src/store/lmdb.js';
 import { OutcomeUnknown } from '../../src/store/faults.js';
-import type { Store } from '../../src/store/store.js';
+import type { Store } from '../../src/store/core/store.js';
 import { temporaryFolder } from '../helpers/latchkey.js';
 import { options, told } from '../helpers/property.js';
 import { BASE, NOW, ownerOf, token, user } from '../store/contract/records.js';

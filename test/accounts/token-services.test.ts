@@ -5,7 +5,7 @@ import { Tokens } from '../../src/accounts/tokens.js';
 import { syntheticToken } from '../../src/gate/what-if.js';
 import type { Token } from '../../src/domain/token.js';
 import type { User } from '../../src/domain/user.js';
-import type { Store } from '../../src/store/store.js';
+import type { Store } from '../../src/store/core/store.js';
 
 /* A list of services means the same restriction wherever it is written. */
 

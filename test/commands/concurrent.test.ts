@@ -3,7 +3,7 @@ import { changeUser, recordChange, removeUser } from '../../src/commands/with-st
 import type { AuditEvent } from '../../src/domain/audit.js';
 import type { User } from '../../src/domain/user.js';
 import type { OpenedStore } from '../../src/server/stores/open-store.js';
-import type { Changes } from '../../src/store/directory-store.js';
+import type { Changes } from '../../src/store/core/directory-checks.js';
 
 // Another process changes the store between the reads and the writes of a command.
 

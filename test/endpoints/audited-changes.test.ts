@@ -1,8 +1,8 @@
 import t from 'tap';
 import { OutcomeUnknown, StoreUnavailable } from '../../src/store/faults.js';
-import type { Changes } from '../../src/store/directory-store.js';
-import type { TokenRevocation } from '../../src/store/token-store.js';
-import type { Store } from '../../src/store/store.js';
+import type { Changes } from '../../src/store/core/directory-checks.js';
+import type { TokenRevocation } from '../../src/store/core/token-records.js';
+import type { Store } from '../../src/store/core/store.js';
 import { OTP_SECRET, otpAt, PASSWORD } from '../helpers/fixture.js';
 import { IdentityProvider } from '../helpers/identity-provider.js';
 import { startInProcess } from '../helpers/in-process.js';

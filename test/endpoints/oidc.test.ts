@@ -591,7 +591,7 @@ t.test('a fresh login replaces the password of a user without one', async (t) =>
   const user = await opened.store.directory.getUser(id);
   if (user === undefined) throw new Error('the user is gone');
   const minutesAgo = Date.now() - 6 * 60_000;
-  await opened.store.sessions.grantSudo(user, `fresh-login.${(await sessionOf(session)).id}`, minutesAgo + 300_000, minutesAgo);
+  await opened.store.sessions.grantSudo(user, `fresh-login.${(await sessionOf(session)).id}`, minutesAgo + 300_000);
   t.equal((await create(session)).status, 400, 'expired after five minutes');
   t.match(await create(await passwordSession()), { status: 400, json: { detail: /username and password/ } }, 'users with a password need it');
 }); // prettier-ignore

@@ -5,7 +5,7 @@ import { appendTo, LinkRefused, openToAppend, writeDraft } from '../../src/files
 import { openAuditLog } from '../../src/observe/audit.js';
 import { StoreUnavailable } from '../../src/store/faults.js';
 import { openLmdbStore } from '../../src/store/lmdb.js';
-import { RevocationFiles } from '../../src/store/revocation-file.js';
+import { RevocationFiles } from '../../src/store/revocations.js';
 import { temporaryFolder } from '../helpers/latchkey.js';
 
 /*

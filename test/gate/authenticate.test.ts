@@ -5,7 +5,7 @@ import { digestOf, isAccessToken, isMadeUp, newAccessToken } from '../../src/dom
 import { Authenticator } from '../../src/gate/authenticate.js';
 import type { RequestHead } from '../../src/http/head.js';
 import { StoreUnavailable } from '../../src/store/faults.js';
-import type { TokenStore } from '../../src/store/token-store.js';
+import type { TokenStore } from '../../src/store/core/tokens.js';
 import { property } from '../helpers/property.js';
 
 /** A store that cannot answer. */

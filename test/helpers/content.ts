@@ -1,6 +1,5 @@
-import { RecordCheck } from '../../src/store/transfer-check.js';
-import type { Store } from '../../src/store/store.js';
-import { recordKey, recordsOf } from '../../src/store/transfer.js';
+import { RecordCheck, recordKey, recordsOf } from '../../src/store/transfer.js';
+import type { Store } from '../../src/store/core/store.js';
 
 /**
  * Returns everything that a backup of a store would contain, by record key. It must be restorable.

@@ -4,7 +4,7 @@ import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Client } from 'pg';
-import type { PostgresSettings } from '../../src/store/postgres/settings.js';
+import type { PostgresSettings } from '../../src/store/postgres/client.js';
 import { needPackages, runs } from './debian.js';
 import { freePort } from './free-port.mjs';
 import { hasPostgres, preparePostgres, signalPostgres } from './postgres-server.mjs';

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { needPackages, runs } from './debian.js';
 import { refuseSecretsBelow } from './secrets.js';
-import type { RedisSettings } from '../../src/store/redis/settings.js';
+import type { RedisSettings } from '../../src/store/redis/connect.js';
 import { until } from './until.js';
 
 type Test = { teardown: (fn: () => void | Promise<void>) => void };

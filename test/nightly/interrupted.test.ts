@@ -7,7 +7,7 @@ import { Sealer } from '../../src/accounts/sealing.js';
 import { ownerOf } from '../../src/domain/signing-key.js';
 import { openLmdbStore } from '../../src/store/lmdb.js';
 import { openRedisStore } from '../../src/store/redis.js';
-import type { Store } from '../../src/store/store.js';
+import type { Store } from '../../src/store/core/store.js';
 import { contentOf } from '../helpers/content.js';
 import { run, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
 import { redisSettings, startRedis } from '../helpers/redis.js';

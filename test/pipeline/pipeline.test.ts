@@ -16,7 +16,7 @@ import { type Recheck, StreamRevalidator } from '../../src/pipeline/streams.js';
 import { Simulator } from '../../src/pipeline/simulate.js';
 import { endedByName } from '../../src/store/endings.js';
 import { OutcomeUnknown, StoreUnavailable } from '../../src/store/faults.js';
-import type { Store } from '../../src/store/store.js';
+import type { Store } from '../../src/store/core/store.js';
 import { PASSWORD } from '../helpers/fixture.js';
 import type { Sent } from '../helpers/http.js';
 import { HANDSHAKE } from '../helpers/entrances.js';
@@ -507,7 +507,7 @@ t.test('writes a revocation to the audit log before anyone waits for the fleet',
   const events: string[] = [];
   const { request, token } = await startInProcess(t, {}, {
     opened: ({ store, audit }) => ({
-      store: { ...store, fleet: { ...store.fleet, list: () => (events.push('waits'), []) } },
+      store: { ...store, fleet: { ...store.fleet, list: async () => (events.push('waits'), []) } },
       audit: { ...audit, record: ({ event }) => void events.push(String(event)) },
     }),
   });

@@ -1,6 +1,6 @@
 import t from 'tap';
 import { Membership } from '../../src/server/fleet/membership.js';
-import type { FleetStore } from '../../src/store/fleet-store.js';
+import type { FleetStore } from '../../src/store/core/fleet.js';
 import type { Log } from '../../src/observe/log.js';
 
 t.test('heartbeats that fail for longer than a process counts as live are reported, once', async (t) => {

@@ -27,7 +27,7 @@ t.test('the sending process logs and counts dropped webhooks', async (t) => {
   };
   let looks = 0;
   const { id } = endpointOf(webhook);
-  const status = () => {
+  const status = async () => {
     looks += 1;
     const counts = { queued: 10_000, dead: 1_000, dropped: 7 * looks, deadDropped: looks };
     const times = { oldestAt: 1, disabledAt: null, lastSuccessAt: null, lastFailureAt: null };

@@ -1,17 +1,29 @@
 import t from 'tap';
-import { cachedStore } from '../../src/store/cache/cached-store.js';
-import type { CacheSettings } from '../../src/store/cache/settings.js';
-import { TokenCache } from '../../src/store/cache/token-cache.js';
+import { type CacheSettings, cachedStore, TokenCache } from '../../src/store/cache/token-cache.js';
 import type { Token } from '../../src/domain/token.js';
 import type { User } from '../../src/domain/user.js';
-import type { Store } from '../../src/store/store.js';
+import type { Store } from '../../src/store/core/store.js';
+import type { Changing, Commit } from '../../src/store/core/kv.js';
 import { StoreUnavailable } from '../../src/store/faults.js';
 import { Revocations } from '../../src/store/revocations.js';
-import type { TokenWithOwner } from '../../src/store/token-store.js';
+import type { TokenWithOwner } from '../../src/store/core/token-records.js';
 import { movable } from '../helpers/clock.js';
 import { NOW, session, token, user } from './contract/records.js';
 
 const NO_LIMITS = { active: null, stored: null };
+
+/** @param revision null for new tokens */
+function changeOf(digests: readonly string[], revision: string | null): Commit {
+  const keys = digests.map((digest) => `token:${digest}`);
+  return {
+    expect: new Map(keys.map((key) => [key, revision])),
+    put: new Map(keys.map((key) => [key, { value: {}, ref: undefined }])),
+    link: new Map(),
+    tell: [],
+    none: [],
+    isReserved: false,
+  };
+}
 
 /** Simulates a store on a network. It answers on demand, from its current or earlier contents. */
 function slowStore(revocations: Revocations) {
@@ -22,6 +34,7 @@ function slowStore(revocations: Revocations) {
     sessions: new Map([['S', session('S')]]),
     asked: 0,
     fails: false,
+    changing: (async (_, make) => make()) as Changing,
     updated: 'updated' as 'updated' | 'changed_meanwhile',
     /** Called while a token is created, after the change and before the answer. */
     beforeAnswer: async (_token: Token): Promise<void> => undefined,
@@ -51,7 +64,16 @@ function slowStore(revocations: Revocations) {
         const ended = [...state.tokens.values()]
           .map((found) => found.token)
           .filter(({ id, predecessorId = id }) => ids.includes(id) || ids.includes(predecessorId));
-        for (const { digest } of ended) state.tokens.delete(digest);
+        await state.changing(
+          changeOf(
+            ended.map(({ digest }) => digest),
+            '1',
+          ),
+          async () => {
+            for (const { digest } of ended) state.tokens.delete(digest);
+            return '2';
+          },
+        );
         const revoked = ended.map(({ id }) => id);
         revocations.note(revoked.map((id) => `token:${id}`));
         return { missing: [], revoked };
@@ -62,11 +84,17 @@ function slowStore(revocations: Revocations) {
         return false;
       },
       create: async (token: Token) => {
-        await state.beforeAnswer(token);
+        await state.changing(changeOf([token.digest], null), async () => {
+          await state.beforeAnswer(token);
+          return '2';
+        });
         return 'created';
       },
       update: async (changed: Token) => {
-        state.tokens.set(changed.digest, { token: changed, owner: user('U1') });
+        await state.changing(changeOf([changed.digest], '1'), async () => {
+          state.tokens.set(changed.digest, { token: changed, owner: user('U1') });
+          return state.updated === 'updated' ? '2' : null;
+        });
         return state.updated;
       },
     },
@@ -98,6 +126,7 @@ function setUp(more: Partial<CacheSettings> = {}) {
       received: (ms) => events.told.push(ms),
     },
   );
+  inner.changing = async (change, make) => cache.changing(change, make);
   const ended = (names: readonly string[]) => {
     revocations.note(names);
     cache.ended(names);

@@ -1,5 +1,5 @@
 import type { Test } from 'tap';
-import type { Store } from '../../src/store/store.js';
+import type { Store } from '../../src/store/core/store.js';
 import { EVERY_CASE } from '../helpers/nightly.js';
 import type { Check } from './contract/check.js';
 import { directoryStoreContract } from './contract/directory-store.js';

@@ -6,7 +6,7 @@ import { openLmdbStore } from '../../src/store/lmdb.js';
 import type { RemovableKind } from '../../src/store/records.js';
 import { openPostgresStore } from '../../src/store/postgres.js';
 import { openRedisStore } from '../../src/store/redis.js';
-import type { Store } from '../../src/store/store.js';
+import type { Store } from '../../src/store/core/store.js';
 import { temporaryFolder } from '../helpers/latchkey.js';
 import { postgresSettings, startPostgres } from '../helpers/postgres.js';
 import { redisSettings, startRedis } from '../helpers/redis.js';

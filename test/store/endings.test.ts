@@ -1,7 +1,6 @@
 import t from 'tap';
 import { type Ended, endedByName, Endings, RecentEnds } from '../../src/store/endings.js';
-import { EndedLog } from '../../src/store/lmdb/ended-log.js';
-import type { Environment } from '../../src/store/lmdb/environment.js';
+import { EndedLog, type Environment } from '../../src/store/lmdb/environment.js';
 import { until } from '../helpers/until.js';
 
 t.test('remembers ended credentials longer than a request waits', async (t) => {

@@ -8,7 +8,7 @@ import { Endings } from '../../src/store/endings.js';
 import { openLmdbStore } from '../../src/store/lmdb.js';
 import { RECORD_VERSION } from '../../src/store/records.js';
 import { StoreUnavailable } from '../../src/store/faults.js';
-import { WRITES_KEPT_MS } from '../../src/store/usage-store.js';
+import { WRITES_KEPT_MS } from '../../src/store/core/usage.js';
 import { HOUR_MS } from '../../src/util/time.js';
 import { movable } from '../helpers/clock.js';
 import { temporaryFolder } from '../helpers/latchkey.js';
@@ -46,9 +46,9 @@ t.test('has room for the processes of every number of workers', async (t) => {
 t.test('removes an expired sudo grant together with its index entry', async (t) => {
   const store = openLmdbStore(join(temporaryFolder(t), 'store'));
   await store.directory.change(BASE, NOW);
-  await store.sessions.grantSudo(user('U1'), 'T1', NOW + 10, NOW);
-  await store.sessions.grantSudo(user('U1'), 'T1', NOW + 20, NOW);
-  await store.sessions.grantSudo(user('U2'), 'T2', NOW + 30, NOW);
+  await store.sessions.grantSudo(user('U1'), 'T1', NOW + 10);
+  await store.sessions.grantSudo(user('U1'), 'T1', NOW + 20);
+  await store.sessions.grantSudo(user('U2'), 'T2', NOW + 30);
   t.equal(
     await store.maintenance.removeExpired(NOW + 20, NOW, 9),
     1,

@@ -3,7 +3,7 @@
 import { writeSync } from 'node:fs';
 import { built } from '../../bench/lib/built.mjs';
 
-const { OpeningLock } = await built('store/lmdb/opening-lock');
+const { OpeningLock } = await built('store/lmdb/environment');
 new OpeningLock(process.argv[2] ?? '').hold(() => {
   writeSync(1, 'begins\n');
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 500);

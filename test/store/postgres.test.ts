@@ -1,6 +1,6 @@
 import t from 'tap';
 import { openPostgresStore } from '../../src/store/postgres.js';
-import type { PostgresSettings } from '../../src/store/postgres/settings.js';
+import type { PostgresSettings } from '../../src/store/postgres/client.js';
 import { postgresSettings, startPooler, startPostgres } from '../helpers/postgres.js';
 import { storeContract } from './contract.js';
 

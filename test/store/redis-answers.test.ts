@@ -1,7 +1,7 @@
 import { Redis } from 'ioredis';
 import t, { type Test } from 'tap';
 import { RedisClient } from '../../src/store/redis/client.js';
-import { Sentinels } from '../../src/store/redis/sentinels.js';
+import { Sentinels } from '../../src/store/redis/electors.js';
 import { MasterSession } from '../../src/store/redis/session.js';
 import { keyOf, LOGOUT, OTP_STEP } from '../../src/store/core/kinds.js';
 import { RedisKv } from '../../src/store/redis/kv.js';
@@ -276,7 +276,7 @@ t.test('an abandoned change is not made when it arrives late, and a repeated one
   await client.begin('{"format":1}');
   /** Runs the script and returns the keys of its marks. */
   const mark = async () => {
-    await RedisKv.of(client).commit({ expect: new Map(), put: new Map(), link: new Map([['a', new Map([['b', 0]])]]), tell: [], isReserved: false });
+    await RedisKv.of(client).commit({ expect: new Map(), put: new Map(), link: new Map([['a', new Map([['b', 0]])]]), tell: [], isReserved: false, none: [] });
     return cli('--scan', '--pattern', '*done:*');
   };
   const key = await mark();

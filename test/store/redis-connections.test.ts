@@ -11,7 +11,7 @@ import {
   connectionToSentinel,
   open,
 } from '../../src/store/redis/connect.js';
-import { asUnavailable } from '../../src/store/redis/failures.js';
+import { asUnavailable } from '../../src/store/redis/changes.js';
 import { selfSigned } from '../helpers/certificates.js';
 import { serveTcp } from '../helpers/http.js';
 import { temporaryFolder } from '../helpers/latchkey.js';

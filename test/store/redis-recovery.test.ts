@@ -1,12 +1,10 @@
 import t, { type Test } from 'tap';
 import { rotationOf } from '../../src/domain/rotation.js';
 import type { Token } from '../../src/domain/token.js';
-import { Creations } from '../../src/store/creations.js';
-import { restoreHistory } from '../../src/store/redis/history.js';
-import { nameOfHistory } from '../../src/store/redis/identity.js';
-import { MasterSession } from '../../src/store/redis/session.js';
-import { openRedisStore } from '../../src/store/redis.js';
-import { nameOfChange, Revocations } from '../../src/store/revocations.js';
+import { Creations, nameOfChange, Revocations } from '../../src/store/revocations.js';
+import type { Commit } from '../../src/store/core/kv.js';
+import { openRedisStore, type RedisStore, restoreHistory } from '../../src/store/redis.js';
+import { MasterSession, nameOfHistory } from '../../src/store/redis/session.js';
 import { withRevocations } from '../../src/store/with-revocations.js';
 import { redisSettings, startRedis } from '../helpers/redis.js';
 import { until } from '../helpers/until.js';
@@ -40,6 +38,35 @@ async function setUp(t: Test) {
     });
   const digest = (id: string) => token(id).digest;
   return { redis, store, revocations, creations, restore, digest };
+}
+
+function around({ client }: RedisStore, noting: (change: Commit) => () => void): void {
+  const { changing } = client.events;
+  client.events = {
+    ...client.events,
+    changing: async (change, make) => {
+      const note = noting(change);
+      const revision = await changing(change, make);
+      if (revision !== null) note();
+      return revision;
+    },
+  };
+}
+
+/** Notes what ends, as a server does. */
+function noteEndings(store: RedisStore, revocations: Revocations): void {
+  around(
+    store,
+    ({ tell }) =>
+      () =>
+        revocations.note(tell),
+  );
+}
+
+/** Notes what is created, as a server does. */
+function serve(store: RedisStore, revocations: Revocations, creations: Creations) {
+  around(store, (change) => creations.noting(change, (key) => store.kv.recent(key)));
+  return withRevocations(store, revocations);
 }
 
 t.test('refuses unknown credentials until their creators had time to restore them', async (t) => {
@@ -92,8 +119,8 @@ t.test('does not restore what ended meanwhile', async (t) => {
 
 t.test('restores a suspension that a master forgot; it applies at once in a process that knows it', async (t) => {
   const { redis, store, restore, revocations, creations } = await setUp(t);
-  const process = withRevocations(store, revocations, creations);
-  store.client.events = { adopt: async () => undefined, ended: (names) => revocations.note(names) };
+  const process = serve(store, revocations, creations);
+  noteEndings(store, revocations);
   const before = token('T9', { services: [], restrictions: { addresses: ['10.0.0.0/8'] } });
   await store.tokens.create(before, user('U1'), NO_LIMITS, NOW);
   const forget = () => redis.cli('SET', `{latchkey:}token:${before.digest}`, stored(before));
@@ -116,8 +143,8 @@ t.test('restores a suspension that a master forgot; it applies at once in a proc
 
 t.test('a user who was deleted by a clock that is ahead can be declared again', async (t) => {
   const { store, restore, revocations, creations } = await setUp(t);
-  const process = withRevocations(store, revocations, creations);
-  store.client.events = { adopt: async () => undefined, ended: (names) => revocations.note(names) };
+  const process = serve(store, revocations, creations);
+  noteEndings(store, revocations);
   const before = user('U9', { updatedAt: NOW + 5 });
   await store.directory.change({ users: [before] }, NOW);
   const isLocked = async () => (await process.directory.getUser('U9'))?.locked;
@@ -132,8 +159,8 @@ t.test('a user who was deleted by a clock that is ahead can be declared again', 
 
 t.test("an operator's lock that a failover forgot is an operator's lock again", async (t) => {
   const { redis, store, restore, revocations, creations } = await setUp(t);
-  const process = withRevocations(store, revocations, creations);
-  store.client.events = { adopt: async () => undefined, ended: (names) => revocations.note(names) };
+  const process = serve(store, revocations, creations);
+  noteEndings(store, revocations);
   const write = async (id: string, more: object) => store.directory.change({ users: [user(id, more)] }, NOW);
   const forgotten = { U1: redis.cli('GET', '{latchkey:}user:U1'), U2: redis.cli('GET', '{latchkey:}user:U2') };
   const byOperator = { locked: true, lockedBy: 'operator' } as const;
@@ -157,8 +184,8 @@ t.test("an operator's lock that a failover forgot is an operator's lock again", 
 
 t.test('remembers a suspension by the directory file like any other', async (t) => {
   const { redis, store, revocations, creations } = await setUp(t);
-  const process = withRevocations(store, revocations, creations);
-  store.client.events = { adopt: async () => undefined, ended: (names) => revocations.note(names) };
+  const process = serve(store, revocations, creations);
+  noteEndings(store, revocations);
   const before = token('T9', { services: [], declared: true });
   const apply = async (more: object) => process.directory.change({ declared: [{ ...before, ...more }] }, NOW);
   t.equal(await apply({}), undefined);
@@ -172,13 +199,26 @@ t.test('remembers a suspension by the directory file like any other', async (t) 
 t.test('restores a changed token with its changes, or not at all', async (t) => {
   const { store, restore, revocations, creations, digest } = await setUp(t);
   const limited = token('T1', { updatedAt: NOW + 1, restrictions: { rate: '1/1m' } });
-  creations.replace(limited);
+  creations.note({ kind: 'token', record: limited, owner: user('U1') });
   revocations.note([`changed:${NOW + 1}:T1`, `changed:${NOW + 1}:T2`]);
   t.match(await restore(), { recovered: 2, lost: [] });
   t.match(await store.tokens.find(digest('T1')), { token: limited });
   const gone = await Promise.resolve(store.tokens.get('T2')).catch(() => undefined);
   t.equal(gone, undefined, 'another process changed it');
 }); // prettier-ignore
+
+t.test('restores no token that the process that created it removed', async (t) => {
+  const { store, restore, revocations, creations } = await setUp(t);
+  const process = serve(store, revocations, creations);
+  for (const id of ['T8', 'T9']) await process.tokens.create(token(id), user('U1'), NO_LIMITS, NOW);
+  await process.directory.change({ removeTokens: ['T9'] }, NOW);
+  t.same(
+    creations.current(Date.now()).map(({ record }) => record.id),
+    ['T1', 'T2', 'id-S1', 'T8'],
+  );
+  t.match(await restore(), { recovered: 3, lost: [] });
+  t.equal(await Promise.resolve(store.tokens.get('T9')).catch(() => undefined), undefined);
+});
 
 t.test('does not refuse anything in a new store, or one with a known history', async (t) => {
   const { redis, store, restore } = await setUp(t);
@@ -213,8 +253,8 @@ t.test('notices that a re-elected master forgot what the master in between ackno
 
 t.test('restores a rotation that a failover forgot: the old token ends at the same time', async (t) => {
   const { redis, store, restore, revocations, creations } = await setUp(t);
-  store.client.events = { ...store.client.events, ended: (names) => revocations.note(names) };
-  const known = withRevocations(store, revocations, creations);
+  noteEndings(store, revocations);
+  const known = serve(store, revocations, creations);
   const before = token('T9', { name: 'a "expiresAt":null, name' });
   await store.tokens.create(before, user('U1'), NO_LIMITS, NOW);
   const terms = { id: 'R9', digest: 'digest-R9', overlap: 10_000, maxLifetime: null, notAfter: null, sharesRate: false };
@@ -237,7 +277,7 @@ t.test('restores a rotation that a failover forgot: the old token ends at the sa
 
 t.test('a replacement that a failover forgot shares the fate of the token that it replaced', async (t) => {
   const { store, restore, revocations, creations } = await setUp(t);
-  const known = withRevocations(store, revocations, creations);
+  const known = serve(store, revocations, creations);
   const replacement = (id: string) => token(`R${id}`, { predecessorId: id, updatedAt: NOW + 1 });
   for (const id of ['A', 'B', 'C']) {
     await store.tokens.create(token(id), user('U1'), NO_LIMITS, NOW);

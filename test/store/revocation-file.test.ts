@@ -1,7 +1,7 @@
 import { appendFileSync, readdirSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
-import { RevocationFiles } from '../../src/store/revocation-file.js';
+import { RevocationFiles } from '../../src/store/revocations.js';
 import { fillDisk, mountSmallDisk, NO_SMALL_DISK } from '../helpers/small-disk.js';
 
 t.test('after a full disk, revocations are kept again, and none is misread', { skip: NO_SMALL_DISK }, async (t) => {

@@ -5,13 +5,13 @@ import { HOUR_MS } from '../../src/util/time.js';
 import type { Token } from '../../src/domain/token.js';
 import type { User } from '../../src/domain/user.js';
 import { WEBHOOK_EVENTS } from '../../src/domain/webhook.js';
-import type { Changes } from '../../src/store/directory-store.js';
+import type { Changes } from '../../src/store/core/directory-checks.js';
 import { openLmdbStore } from '../../src/store/lmdb.js';
 import { openPostgresStore } from '../../src/store/postgres.js';
 import { openRedisStore } from '../../src/store/redis.js';
-import type { Store } from '../../src/store/store.js';
+import type { Store } from '../../src/store/core/store.js';
 import { recordsOf } from '../../src/store/transfer.js';
-import type { DueWebhook, WebhookOutcome } from '../../src/store/webhook-store.js';
+import type { DueWebhook, WebhookOutcome } from '../../src/store/core/events.js';
 import { temporaryFolder } from '../helpers/latchkey.js';
 import { createRandom, type Random } from '../helpers/random.js';
 import { postgresSettings, startPostgres } from '../helpers/postgres.js';
@@ -97,7 +97,7 @@ class Operations {
     expiring: async (): Promise<Operation> => {
       const [ids, { now }] = [this.#some(TOKENS, 2), this];
       return async ({ tokens }) => [
-        await tokens.claimWarnings(ids, now),
+        await tokens.claimWarnings(ids),
         (await tokens.listExpiring(now, now + 90_000 * MINUTE)).map(({ id }) => id).toSorted(),
       ];
     },
@@ -127,7 +127,7 @@ class Operations {
     },
     sudo: async (): Promise<Operation> => {
       const [owner, other, { now }] = [await this.#owner(this.#random.pick(USERS)), this.#random.pick(USERS), this];
-      return async ({ sessions }) => [await sessions.grantSudo(owner, 'T1', now + 5 * MINUTE, now), await sessions.hasSudo(other, 'T1', now)];
+      return async ({ sessions }) => [await sessions.grantSudo(owner, 'T1', now + 5 * MINUTE), await sessions.hasSudo(other, 'T1', now)];
     },
     attempt: async (): Promise<Operation> => {
       const limits = this.#some(['a', 'b'], 2).map((key) => ({ key, free: this.#random.below(3), longestWait: 4_000, stopAt: this.#random.pick([3, 99]), forgetAfter: this.#random.pick([50, 20_000]), forgetFrom: this.#random.pick(['latest', 'first'] as const) }));

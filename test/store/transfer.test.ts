@@ -6,9 +6,14 @@ import type { User } from '../../src/domain/user.js';
 import { openLmdbStore } from '../../src/store/lmdb.js';
 import { openPostgresStore } from '../../src/store/postgres.js';
 import { openRedisStore } from '../../src/store/redis.js';
-import { RecordCheck } from '../../src/store/transfer-check.js';
-import type { Store } from '../../src/store/store.js';
-import { recordsOf, removeRecords, type StoreRecord, writeRecords } from '../../src/store/transfer.js';
+import {
+  RecordCheck,
+  recordsOf,
+  removeRecords,
+  type StoreRecord,
+  writeRecords,
+} from '../../src/store/transfer.js';
+import type { Store } from '../../src/store/core/store.js';
 import { contentOf } from '../helpers/content.js';
 import { temporaryFolder } from '../helpers/latchkey.js';
 import { options, told } from '../helpers/property.js';
@@ -98,7 +103,7 @@ async function perform(store: Store, [what, a, b]: Step, at: number): Promise<vo
   if (what === 'token') await store.tokens.create(token(`T${at}`, more), known, NO_LIMITS, now);
   if (what === 'expired') await store.tokens.create(token(`T${at}`, { ...more, expiresAt: NOW + b * 10 }), known, NO_LIMITS, now);
   if (what === 'legacy') await store.directory.change({ tokens: [token(`L${b}`, { ...more, kind: 'legacy_key' })] }, now);
-  if (what === 'sudo') await store.sessions.grantSudo(known, 'T1', now + 60_000, now);
+  if (what === 'sudo') await store.sessions.grantSudo(known, 'T1', now + 60_000);
   if (what === 'session') {
     const session = { digest: `D${at}`, id: `s${at}`, userId: id, createdAt: now, endsAt: now + 99, idleEndsAt: now + (b > 2 ? 50 : 99), lastSeenAt: now, ip: '::1', userAgent: null };
     await store.sessions.create(session, known, 3);

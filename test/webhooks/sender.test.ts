@@ -3,7 +3,7 @@ import t, { type Test } from 'tap';
 import { WEBHOOK_EVENTS } from '../../src/domain/webhook.js';
 import { StoreUnavailable } from '../../src/store/faults.js';
 import { openLmdbStore } from '../../src/store/lmdb.js';
-import type { WebhookStore } from '../../src/store/webhook-store.js';
+import type { WebhookStore } from '../../src/store/core/webhooks.js';
 import type { DeliveryResult } from '../../src/webhooks/deliver.js';
 import { type Deliver, WebhookSender } from '../../src/webhooks/sender.js';
 import { temporaryFolder } from '../helpers/latchkey.js';

@@ -1,6 +1,6 @@
 import type { EpochMs } from '../../util/time.js';
 import { Unavailable } from '../../domain/refusal.js';
-import type { LoginThrottleStore } from '../../store/login-throttle-store.js';
+import type { LoginThrottleStore } from '../../store/core/usage.js';
 import { ignoreUnavailable } from '../login.js';
 import { networkFailures, networkRate, seconds, type ThrottleSettings } from '../login-throttle.js';
 

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { z } from 'zod';
 import { digestOf } from '../../domain/secret.js';
 import type { EpochMs } from '../../util/time.js';
-import type { LoginThrottleStore } from '../../store/login-throttle-store.js';
+import type { LoginThrottleStore } from '../../store/core/usage.js';
 import { SealBroken, type Sealer } from '../sealing.js';
 import type { Proofs } from './client.js';
 

@@ -1,6 +1,6 @@
 import { digestOf } from '../../domain/secret.js';
 import type { EpochMs } from '../../util/time.js';
-import type { AttemptLimit, LoginThrottleStore } from '../../store/login-throttle-store.js';
+import type { AttemptLimit, LoginThrottleStore } from '../../store/core/usage.js';
 import { MAX_TOKEN_AGE } from './settings.js';
 
 /** Longer than a logout token is valid. */

@@ -10,7 +10,7 @@ import { Unavailable } from '../../domain/refusal.js';
 import type { ProviderLogin } from '../../domain/session.js';
 import { type EpochMs, HOUR_MS } from '../../util/time.js';
 import type { User } from '../../domain/user.js';
-import { allUsers, type DirectoryStore } from '../../store/directory-store.js';
+import { allUsers, type DirectoryStore } from '../../store/core/directory.js';
 import { type Claims, sidOf } from './claims.js';
 import type { IdTokens } from './id-tokens.js';
 import type { LoginLimits } from './login-limits.js';

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import type { AuditEvent } from '../../domain/audit.js';
 import type { EpochMs } from '../../util/time.js';
 import { isSameUser, lockOf, type User } from '../../domain/user.js';
-import type { DirectoryStore } from '../../store/directory-store.js';
+import type { DirectoryStore } from '../../store/core/directory.js';
 import { reportingUnknown } from '../unconfirmed.js';
 import { userChangedEvent, userWrittenEvents } from '../user-audit-events.js';
 import { type Claims, describeClaims, type Person, personOf, roleOf } from './claims.js';

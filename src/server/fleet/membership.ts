@@ -5,13 +5,8 @@ import { metrics } from '../../observe/metrics.js';
 import { linkAge } from '../../observe/metrics/store.js';
 import { readVersion } from '../../observe/version.js';
 import type { Endings } from '../../store/endings.js';
-import {
-  type FleetStore,
-  HEARTBEAT_MS,
-  LIVE_MS,
-  type LiveMember,
-  type Member,
-} from '../../store/fleet-store.js';
+import { type FleetStore, HEARTBEAT_MS, LIVE_MS, type LiveMember } from '../../store/core/fleet.js';
+import type { Member } from '../../store/records.js';
 import cluster from 'node:cluster';
 import { newId } from '../../domain/secret.js';
 import type { EpochMs } from '../../util/time.js';

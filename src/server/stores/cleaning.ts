@@ -4,8 +4,8 @@ import { userDeletedEvent } from '../../accounts/user-audit-events.js';
 import type { Config } from '../../config/schema/config.js';
 import type { Log } from '../../observe/log.js';
 import { storeMetrics } from '../../observe/metrics/store.js';
-import { removalTime } from '../../store/removal-time.js';
-import type { Store } from '../../store/store.js';
+import { removalTime } from '../../store/core/store.js';
+import type { Store } from '../../store/core/store.js';
 import type { OpenedStore } from './open-store.js';
 import { reportEndedOverlaps } from '../../accounts/token-rotations.js';
 import { tokenExpiringEvent } from '../../accounts/token-audit-events.js';
@@ -136,7 +136,7 @@ export class ExpiringTokens {
     const fresh = due.filter(({ id, expiresAt }) => this.#reported.get(id) !== expiresAt).map(({ id }) => id);
     await this.#report();
     for (const some of partsOf(fresh, CLAIMED_AT_ONCE)) {
-      for (const id of await this.#opened.store.tokens.claimWarnings(some, now)) this.#unreported.add(id);
+      for (const id of await this.#opened.store.tokens.claimWarnings(some)) this.#unreported.add(id);
       await this.#report();
     }
     this.#reported = new Map(due.map(({ id, expiresAt }) => [id, expiresAt]));

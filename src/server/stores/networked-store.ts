@@ -8,13 +8,13 @@ import {
   storeMetrics,
 } from '../../observe/metrics/store.js';
 import type { KnownRevocations } from '../../store/cache/bridge.js';
-import { cachedStore } from '../../store/cache/cached-store.js';
-import { TokenCache } from '../../store/cache/token-cache.js';
+import { cachedStore, TokenCache } from '../../store/cache/token-cache.js';
 import { keyOf, QUESTION as QUESTIONS } from '../../store/core/kinds.js';
 import { changedByKey, endedByName, type Endings } from '../../store/endings.js';
 import type { LinkEvents } from '../../store/link.js';
 import type { OnOperation } from '../../store/measured.js';
-import type { Store } from '../../store/store.js';
+import type { Changing } from '../../store/core/kv.js';
+import type { Store } from '../../store/core/store.js';
 
 /** Prefix of the keys of questions to all processes. */
 const QUESTION = keyOf(QUESTIONS, '');
@@ -70,14 +70,13 @@ interface Kind {
 /**
  * Puts a cache in front of a store.
  *
- * @returns the store, a function to be called with what this process ended, and the handlers of the
- * link to the store
+ * @returns the store, what makes each change, and the handlers of the link to the store
  */
 export function cacheFor(
   config: Pick<Config, 'cache' | 'on_store_failure'>,
   { log, endings }: { readonly log: Log; readonly endings: Endings },
   kind: Kind,
-): { store: Store; ended: (names: readonly string[]) => void; events: LinkEvents } {
+): { store: Store; changing: Changing; events: LinkEvents } {
   const failure = config.on_store_failure;
   let [said, skewed] = [false, false];
   const cache = new TokenCache(
@@ -154,7 +153,12 @@ export function cacheFor(
         if (name.startsWith(QUESTION)) endings.asked(name.slice(QUESTION.length));
     },
   };
-  return { store: cachedStore(kind.store, cache), ended, events };
+  const changing: Changing = async (change, make) => {
+    const revision = await cache.changing(change, make);
+    if (revision !== null && change.tell.length > 0) ended(change.tell);
+    return revision;
+  };
+  return { store: cachedStore(kind.store, cache), changing, events };
 }
 
 /** Warns of each reason why a store may lose writes, also of those that arise later. */

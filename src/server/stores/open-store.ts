@@ -13,7 +13,7 @@ import type { Log } from '../../observe/log.js';
 import { HashingProcess } from '../processes/hashing.js';
 import { Endings } from '../../store/endings.js';
 import type { OnOperation } from '../../store/measured.js';
-import type { Store } from '../../store/store.js';
+import type { Store } from '../../store/core/store.js';
 import { subscriptionsOf } from '../../webhooks/endpoint.js';
 
 /**

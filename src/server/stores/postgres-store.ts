@@ -23,7 +23,7 @@ export async function openPostgres(
   if (typeof user === 'string')
     return checked(postgres, user === 'command' ? checkFormat(client) : undefined);
   const { log, endings } = user;
-  const { store, ended, events } = cacheFor(config, user, {
+  const { store, changing, events } = cacheFor(config, user, {
     store: postgres,
     // What is acknowledged is not lost, so this process remembers nothing.
     revocations: { hasToken: () => false, hasSession: () => false },
@@ -39,7 +39,7 @@ export async function openPostgres(
     warnOfLoss: (reason) => log.warn({ reason }, 'PostgreSQL may lose acknowledged writes'),
     warnOfSkew: (seconds) => log.warn({ seconds }, 'clock skew between this machine and PostgreSQL'),
   });
-  client.ended = ended;
+  client.changing = changing;
   const link = new ChangesLink(client, events);
   return {
     store,

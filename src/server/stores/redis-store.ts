@@ -2,18 +2,24 @@ import { createLogThrottle } from '../../util/time.js';
 import type { Config } from '../../config/schema/config.js';
 import type { Log } from '../../observe/log.js';
 import { countHistoryChange, storeMetrics } from '../../observe/metrics/store.js';
-import { Creations } from '../../store/creations.js';
+import { Creations, RevocationFiles, Revocations } from '../../store/revocations.js';
 import { CHANGED_KEYS, endedByName } from '../../store/endings.js';
-import { openRedisStore, redisStore } from '../../store/redis.js';
+import {
+  BEGINNING_KEYS,
+  checkFormat,
+  dataLossRisks,
+  type HistoryChange,
+  learnRevocations,
+  openRedisStore,
+  reapplyRevocations,
+  redisStore,
+  restoreHistory,
+} from '../../store/redis.js';
 import { RedisClient } from '../../store/redis/client.js';
 import { openQuestions } from '../../store/core/fleet.js';
 import { keyOf, QUESTION } from '../../store/core/kinds.js';
-import { type HistoryChange, learnRevocations, reapplyRevocations, restoreHistory } from '../../store/redis/history.js'; // prettier-ignore
 import { InvalidationLink } from '../../store/redis/invalidation.js';
-import { RevocationFiles } from '../../store/revocation-file.js';
-import { Revocations } from '../../store/revocations.js';
 import { withRevocations } from '../../store/with-revocations.js';
-import { BEGINNING_KEYS, checkFormat, dataLossRisks } from '../../store/redis/maintenance.js';
 import { cacheFor, checked, type NetworkedStore, type StoreUser } from './networked-store.js';
 
 type Settings = Extract<Config['store'], { type: 'redis' }>;
@@ -33,7 +39,7 @@ export async function openRedis(
   const creations = new Creations(revocations);
   const client = new RedisClient(settings);
   const redis = redisStore(client, onOperation);
-  const corrected = withRevocations(redis, revocations, creations);
+  const corrected = withRevocations(redis, revocations);
   const memory = { revocations, creations, recovers: settings.acknowledge !== null };
   let known = false;
   let learned = 0;
@@ -53,7 +59,7 @@ export async function openRedis(
     endings.ended(endedByName(names));
   };
   const { announcementPrefix: announced } = client;
-  const { store, ended, events } = cacheFor(config, user, {
+  const { store, changing, events } = cacheFor(config, user, {
     store: corrected,
     revocations,
     bridgesFailover: settings.url === null,
@@ -72,7 +78,12 @@ export async function openRedis(
     warnOfSkew: (seconds) => log.warn({ seconds }, 'clock skew between this machine and Redis'),
   });
   client.events = {
-    ended,
+    changing: async (change, make) => {
+      const note = creations.noting(change, (key) => redis.kv.recent(key));
+      const revision = await changing(change, make);
+      if (revision !== null) note();
+      return revision;
+    },
     adopt: async (session, forgetful) => {
       if (!forgetful) return;
       const change = await restoreHistory(client, redis.events, session, memory);

@@ -1,5 +1,5 @@
 import type { Config } from '../../config/schema/config.js';
-import type { Maintenance } from '../../store/store.js';
+import type { Maintenance } from '../../store/core/store.js';
 
 /** Minimum time between probes: everybody may ask at the public port. */
 const INTERVAL_MS = 500;

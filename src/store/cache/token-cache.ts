@@ -1,14 +1,56 @@
-import type { MaybePromise } from '../../util/async.js';
+import { keyOf, LEGACY_KEYS, TOKEN, USER } from '../core/kinds.js';
+import type { Commit, Revision } from '../core/kv.js';
+import { mapMaybe, type MaybePromise } from '../../util/async.js';
 import type { User } from '../../domain/user.js';
 import { changedByKey, endedByName } from '../endings.js';
 import { StoreUnavailable } from '../faults.js';
-import type { Store } from '../store.js';
-import type { TokenStore, TokenWithOwner } from '../token-store.js';
-import { Bridge, type KnownRevocations, Warming } from './bridge.js';
-import { Coverage, Lag } from './notifications.js';
-import { LegacyKeys, SessionLookUps } from './look-ups.js';
-import { type Entry, Owners, TokenEntries } from './entries.js';
-import type { CacheEvents, CacheSettings } from './settings.js';
+import type { Store } from '../core/store.js';
+import type { TokenStore } from '../core/tokens.js';
+import type { TokenWithOwner } from '../core/token-records.js';
+import { Bridge, type KnownRevocations, LegacyKeys, SessionLookUps, Warming } from './bridge.js';
+import { Coverage, type Entry, Lag, Owners, TokenEntries } from './entries.js';
+
+/** The settings `cache`, in entries and milliseconds, and `on_store_failure`. */
+export interface CacheSettings {
+  readonly size: number;
+  readonly ttl: number;
+  readonly negative_ttl: number;
+  /** How long a known token is accepted while the store is unavailable; null: not at all. */
+  readonly serveCachedFor: number | null;
+  /** Whether covered entries, sessions included, are used while another master is being elected. */
+  readonly bridgesFailover?: boolean;
+}
+
+export interface CacheEvents {
+  readonly hit: () => void;
+  readonly miss: () => void;
+  readonly servedStale: () => void;
+  /** A change of a token by this process was notified, so many milliseconds after it was sent. */
+  readonly received: (ms: number) => void;
+}
+
+/** Makes a change; as `Kv.commit`. */
+type Make = () => Promise<Revision | null>;
+
+const [TOKENS, USERS] = [keyOf(TOKEN, ''), keyOf(USER, '')];
+
+/** Puts a cache in front of the look-ups of a store. It must learn of its changes ({@link TokenCache.changing}). */
+export function cachedStore({ tokens, sessions, directory, ...others }: Store, cache: TokenCache): Store {
+  return {
+    ...others,
+    tokens: {
+      ...tokens,
+      find: (digest) => cache.findToken(digest),
+      hasLegacyKeys: () => cache.legacyKeys.exist(),
+    },
+    sessions: { ...sessions, find: async (digest) => cache.sessions.find(digest) },
+    directory: {
+      ...directory,
+      getUser: (id) => mapMaybe(directory.getUser(id), (found) => cache.noteUser(found)),
+      getUserByLogin: (login) => mapMaybe(directory.getUserByLogin(login), (found) => cache.noteUser(found)),
+    },
+  };
+}
 
 /**
  * Caches token look-ups while change notifications are received. A look-up that began before a change
@@ -55,7 +97,7 @@ export class TokenCache {
     const sessions = this.#bridge?.forgetSessions() ?? [];
     this.#dropAll();
     this.#coverage.enable(this.#settings.size > 0, until);
-    this.warm(before);
+    this.#warmTokens(before);
     this.sessions.warm(sessions);
   }
 
@@ -77,15 +119,15 @@ export class TokenCache {
       this.#dropAll();
       return;
     }
-    this.drop(changedByKey(names).keys());
-    const digests = namedBy('token:', names);
+    this.#drop(changedByKey(names).keys());
+    const digests = namedBy(TOKENS, names);
     for (const digest of digests) this.lag.received(digest);
-    this.warm(digests);
+    this.#warmTokens(digests);
     this.sessions.warm(namedBy('session:', names));
   }
 
   ended(names: readonly string[]): void {
-    this.drop(endedByName(names).keys());
+    this.#drop(endedByName(names).keys());
   }
 
   findToken(digest: string): MaybePromise<TokenWithOwner | undefined> {
@@ -111,7 +153,7 @@ export class TokenCache {
   }
 
   /** @param names as in `Ended` */
-  drop(names: Iterable<string>): void {
+  #drop(names: Iterable<string>): void {
     this.#begin();
     for (const name of names) {
       const kind = name.slice(0, name.indexOf(':') + 1);
@@ -124,12 +166,32 @@ export class TokenCache {
     }
   }
 
-  digestsOf(ids: readonly string[]): string[] {
-    return ids.map((id) => this.#entries.digestOf(id)).filter((digest) => digest !== undefined);
-  }
-
-  sending(digests: readonly string[]): void {
-    if (this.#coverage.isEnabled) for (const digest of digests) this.lag.sent(digest);
+  /**
+   * Makes a change of this process. What it concerns is dropped before, in case a fault comes in between,
+   * and after, for what was read meanwhile.
+   */
+  async changing({ expect, put, link }: Commit, make: Make): Promise<Revision | null> {
+    const digests = namedBy(TOKENS, [...put.keys()]);
+    const names = [
+      ...digests.map((digest) => `digest:${digest}`),
+      ...[...put.keys()].filter((key) => key.startsWith(USERS)),
+      ...(link.has(LEGACY_KEYS) ? ['legacy_keys'] : []),
+    ];
+    if (names.length === 0) return make();
+    // PostgreSQL notifies nobody of new ones.
+    const known = digests.filter((digest) => typeof expect.get(TOKENS + digest) === 'string');
+    this.#drop(names);
+    if (this.#coverage.isEnabled) for (const digest of known) this.lag.sent(digest);
+    let revision: Revision | null = null;
+    try {
+      revision = await make();
+      if (revision === null) this.lag.notChanged(known);
+      return revision;
+    } finally {
+      this.#drop(names);
+      // The notification precedes the reply; what was read then has just been dropped.
+      if (revision !== null) this.#warmTokens(digests.filter((digest) => put.get(TOKENS + digest) !== null));
+    }
   }
 
   async #fill(digest: string): Promise<TokenWithOwner | undefined> {
@@ -166,7 +228,7 @@ export class TokenCache {
   }
 
   /** Reads tokens in the background, so that they are known at the next failover. */
-  warm(digests: readonly string[]): void {
+  #warmTokens(digests: readonly string[]): void {
     if (this.#coverage.isEnabled && this.#bridge !== undefined) this.#warming.add(digests);
   }
 

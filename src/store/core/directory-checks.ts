@@ -1,11 +1,60 @@
-import { namesOfRevoked } from '../token-store.js';
-import { loginKey } from '../../domain/user.js';
 import type { EpochMs } from '../../util/time.js';
-import type { ChangeRefused, Changes } from '../directory-store.js';
-import { CUSTOMER, GUARD, type Kind, keyOf, LOGIN, REVOKED, SERVICE, TOKEN, USER } from './kinds.js';
-import { servicesOf, usersOf } from './indexes.js';
-import { activeOf, readToken } from './token-records.js';
+import type { Token } from '../../domain/token.js';
+import { type Customer, loginKey, type Service, type User } from '../../domain/user.js';
+import { activeOf, namesOfRevoked, readToken } from './token-records.js';
+import {
+  CUSTOMER,
+  GUARD,
+  keyOf,
+  type Kind,
+  LOGIN,
+  REVOKED,
+  SERVICE,
+  servicesOf,
+  TOKEN,
+  USER,
+  usersOf,
+} from './kinds.js';
 import type { Transaction } from './transaction.js';
+
+export interface Changes {
+  readonly customers?: readonly Customer[];
+  readonly services?: readonly Service[];
+  /** A user who is locked, or gets another password or OTP secret, loses all sessions and sudo grants. */
+  readonly users?: readonly User[];
+  /** Users whose `passwordHash` is a new hash of the same password: they lose nothing. */
+  readonly rehashed?: readonly string[];
+  /** Tokens to add. A token whose digest exists or was revoked is skipped. */
+  readonly tokens?: readonly Token[];
+  /** Declared tokens to add or overwrite by id; revoked ones are skipped. A replaced digest is revoked. */
+  readonly declared?: readonly Token[];
+  /** Declared tokens to revoke by id. Neither the id nor the digest can be declared again. */
+  readonly revokeDeclared?: readonly string[];
+  /** Removed without a revocation: the same digest may be added again. */
+  readonly removeTokens?: readonly string[];
+  /** Refused if a customer would leave users or services behind. */
+  readonly removeCustomers?: readonly string[];
+  readonly removeServices?: readonly string[];
+  /** Refused if one has active tokens, by the earlier one of the given time and the store's clock. */
+  readonly removeUsers?: readonly string[];
+  /** The `updatedAt` of users as they were read; null for none. If any differs, nothing is written. */
+  readonly basedOn?: ReadonlyMap<string, EpochMs | null>;
+  /** Part of a transfer: what it removes may be written again, so it is not remembered as ended. */
+  readonly transfer?: true;
+}
+
+export type ChangeRefused =
+  | {
+      readonly reason: 'active_tokens';
+      readonly users: readonly { readonly userId: string; readonly tokenIds: readonly string[] }[];
+    }
+  | { readonly reason: 'login_taken'; readonly login: string; readonly userId: string }
+  | { readonly reason: 'unknown_customer'; readonly customerId: string }
+  | { readonly reason: 'customer_in_use'; readonly customerId: string }
+  | { readonly reason: 'unknown_user'; readonly userId: string }
+  /** The id or digest of a declared token is taken by another token, or its id by another user. */
+  | { readonly reason: 'token_taken'; readonly tokenId: string }
+  | { readonly reason: 'changed_meanwhile'; readonly userId: string };
 
 type Check = (tx: Transaction, changes: Changes, now: EpochMs) => Promise<ChangeRefused | undefined>;
 
@@ -69,14 +118,29 @@ async function refuseLogins(tx: Transaction, changes: Changes): Promise<ChangeRe
 }
 
 async function refuseCustomers(tx: Transaction, changes: Changes): Promise<ChangeRefused | undefined> {
-  const added = new Set((changes.customers ?? []).map(({ id }) => id));
-  const removed = new Set(changes.removeCustomers ?? []);
-  for (const { customerId } of [...(changes.users ?? []), ...(changes.services ?? [])]) {
-    const isKnown =
-      added.has(customerId) || (!removed.has(customerId) && (await tx.has(CUSTOMER, customerId)));
-    if (!isKnown) return { reason: 'unknown_customer', customerId };
-    added.add(customerId);
-  }
+  const { customers = [], users = [], services = [], removeCustomers } = changes;
+  const ids = [...users, ...services].map(({ customerId }) => customerId);
+  const customerId = await firstUnknown(tx, CUSTOMER, ids, customers, removeCustomers);
+  return customerId === undefined ? undefined : { reason: 'unknown_customer', customerId };
+}
+
+async function refuseOwners(tx: Transaction, changes: Changes): Promise<ChangeRefused | undefined> {
+  const { users = [], tokens = [], declared = [], removeUsers } = changes;
+  const ids = [...tokens, ...declared].map(({ userId }) => userId);
+  const userId = await firstUnknown(tx, USER, ids, users, removeUsers);
+  return userId === undefined ? undefined : { reason: 'unknown_user', userId };
+}
+
+/** Returns the first of some ids that is neither added nor stays. */
+async function firstUnknown(
+  tx: Transaction,
+  kind: Kind<unknown>,
+  ids: readonly string[],
+  added: readonly { readonly id: string }[],
+  removed: readonly string[] = [],
+): Promise<string | undefined> {
+  const [known, gone] = [new Set(added.map(({ id }) => id)), new Set(removed)];
+  for (const id of new Set(ids)) if (!known.has(id) && (gone.has(id) || !(await tx.has(kind, id)))) return id;
   return undefined;
 }
 
@@ -111,17 +175,6 @@ async function countIn(
   let count = 0;
   for (const id of new Set(ids)) if ((await tx.get(kind, id))?.customerId === customerId) count += 1;
   return count;
-}
-
-async function refuseOwners(tx: Transaction, changes: Changes): Promise<ChangeRefused | undefined> {
-  const added = new Set((changes.users ?? []).map(({ id }) => id));
-  const removed = new Set(changes.removeUsers ?? []);
-  for (const { userId } of [...(changes.tokens ?? []), ...(changes.declared ?? [])]) {
-    const isKnown = added.has(userId) || (!removed.has(userId) && (await tx.has(USER, userId)));
-    if (!isKnown) return { reason: 'unknown_user', userId };
-    added.add(userId);
-  }
-  return undefined;
 }
 
 /** Revoked ones are skipped, so they do not count. */

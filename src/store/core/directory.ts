@@ -4,56 +4,72 @@ import type { Token } from '../../domain/token.js';
 import { loginKey, type User } from '../../domain/user.js';
 import { mapMaybe } from '../../util/async.js';
 import type { EpochMs } from '../../util/time.js';
-import type { ChangeRefused, Changes, DirectoryStore } from '../directory-store.js';
+import { type ChangeRefused, type Changes, refusalOf } from './directory-checks.js';
 import { nameOfChange } from '../revocations.js';
-import { namesOfRevoked } from '../token-store.js';
-import { refusalOf } from './directory-checks.js';
-import type { Events } from './events.js';
-import { CUSTOMERS, PENDING_DELETIONS, servicesOf, tokensOf, usersOf } from './indexes.js';
-import {
-  CUSTOMER,
-  GUARD,
-  keyOf,
-  LOGIN,
-  META,
-  OTP_STEP,
-  REVOKED,
-  SERVICE,
-  TOKEN,
-  TOKEN_ID,
-  USER,
-  valueOf,
-  WRITES,
-} from './kinds.js';
-import type { Kv } from './kv.js';
-import { endAllOf } from './sessions.js';
 import {
   addToken,
   forbid,
   isNewDigest,
+  namesOfRevoked,
   readToken,
   removeToken,
   replaceToken,
   revokeToken,
 } from './token-records.js';
+import type { Events } from './events.js';
+import {
+  CUSTOMER,
+  CUSTOMERS,
+  GUARD,
+  keyOf,
+  LOGIN,
+  META,
+  OTP_STEP,
+  PENDING_DELETIONS,
+  REVOKED,
+  SERVICE,
+  servicesOf,
+  TOKEN,
+  TOKEN_ID,
+  tokensOf,
+  USER,
+  usersOf,
+  valueOf,
+  WRITES,
+} from './kinds.js';
+import type { Kv } from './kv.js';
+import { endAllOf } from './sessions.js';
 import { namesOf, type Transaction, type Transactor, valueAt, valuesOf } from './transaction.js';
 
 /** Id of the setting with the highest cost of any password hash ever written. */
 const PASSWORD_COST = 'password_cost';
 
-export function directoryStore(transactor: Transactor, events: Events): DirectoryStore {
+export type DirectoryStore = ReturnType<typeof directoryStore>;
+
+export async function allUsers(
+  directory: Pick<DirectoryStore, 'listCustomers' | 'listUsers'>,
+): Promise<User[]> {
+  const users: User[] = [];
+  for (const { id } of await directory.listCustomers()) users.push(...(await directory.listUsers(id)));
+  return users;
+}
+
+export function directoryStore(transactor: Transactor, events: Events) {
   const { kv } = transactor;
   return {
-    getCustomer: (id) => valueAt(kv, CUSTOMER, id),
-    getService: (id) => valueAt(kv, SERVICE, id),
-    getUser: (id) => valueAt(kv, USER, id),
-    getUserByLogin: (login) => findUser(kv, loginKey(login)),
+    getCustomer: (id: string) => valueAt(kv, CUSTOMER, id),
+    getService: (id: string) => valueAt(kv, SERVICE, id),
+    getUser: (id: string) => valueAt(kv, USER, id),
+    /** Finds a user by login name, ignoring case. */
+    getUserByLogin: (login: string) => findUser(kv, loginKey(login)),
     listCustomers: async () => valuesOf(kv, CUSTOMERS, CUSTOMER),
-    listServices: async (customerId) => valuesOf(kv, servicesOf(customerId), SERVICE),
-    listUsers: async (customerId) => valuesOf(kv, usersOf(customerId), USER),
+    listServices: async (customerId: string) => valuesOf(kv, servicesOf(customerId), SERVICE),
+    listUsers: async (customerId: string) => valuesOf(kv, usersOf(customerId), USER),
     listPendingDeletions: async () => namesOf(kv, PENDING_DELETIONS),
+    /** Returns the highest cost (`costOfHash`) of any password hash ever written; 0 if none was. */
     getPasswordCost: () => mapMaybe(valueAt(kv, META, PASSWORD_COST), (cost) => cost?.number ?? 0),
-    change: async (changes, now) => {
+    /** Applies a set of changes, all or none. Returns `undefined` if they were written. */
+    change: async (changes: Changes, now: EpochMs) => {
       const isReserved = await addsNothing(kv, changes);
       return transactor.transact(async (tx) => applyChanges(tx, events, changes, now), { isReserved });
     },

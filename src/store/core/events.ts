@@ -1,12 +1,62 @@
 /** Webhook events, queued in the change that causes them. A sender distributes them (`webhooks.ts`). */
-import { newId } from '../../domain/secret.js';
-import type { Token } from '../../domain/token.js';
 import type { LockedLogin, StoredWebhookEvent, WebhookEventType } from '../../domain/webhook.js';
 import type { EpochMs } from '../../util/time.js';
+import type { EndpointCounts } from '../records.js';
+import { newId } from '../../domain/secret.js';
+import type { Token } from '../../domain/token.js';
 import { passOverDamaged } from '../faults.js';
-import { EXPIRY_LOOK_BACK_MS, MAX_QUEUED, type WebhookSubscription } from '../webhook-store.js';
 import { CURSOR, type ExpiredCursor, USE, USER, WAITING } from './kinds.js';
 import type { Transaction } from './transaction.js';
+
+/** Maximum number of queued events per endpoint; further ones are dropped and counted. */
+export const MAX_QUEUED = 10_000;
+/**
+ * A customer's events may fill a queue up to this many times its free places: alone 80 % of it, with
+ * revocations 95 %. So there is always room for the first events of others.
+ */
+export const SHARE = { revocation: 19, other: 4 } as const;
+/** Maximum number of dead letters per endpoint; the oldest are dropped and counted. */
+export const MAX_DEAD = 1_000;
+/** Tokens that expired longer ago cause no event: turning webhooks on must not flood the receiver. */
+const EXPIRY_LOOK_BACK_MS = 7 * 86_400_000;
+export const LONGEST_RETRY_MS = 6 * 3_600_000;
+
+/** How long an endpoint that no sender names is kept, with its events (milliseconds). */
+export const FORGET_ENDPOINT_MS = 86_400_000;
+
+export interface WebhookSubscription {
+  /** Its id ({@link EndpointStatus.endpoint}). */
+  readonly endpoint: string;
+  readonly events: readonly WebhookEventType[];
+}
+
+/** An event that is due: the first in the queue of its subject. */
+export interface DueWebhook {
+  readonly event: StoredWebhookEvent;
+  readonly attempts: number;
+}
+
+export type WebhookOutcome =
+  | { readonly kind: 'delivered' }
+  /** Retried at `retryAt`; with `disable`, not before somebody enables the endpoint. */
+  | { readonly kind: 'failed'; readonly retryAt: EpochMs; readonly error: string; readonly disable?: true }
+  | { readonly kind: 'dead'; readonly error: string };
+
+export const NO_COUNTS: EndpointCounts = {
+  queued: 0,
+  dropped: 0,
+  deadDropped: 0,
+  disabledAt: null,
+  lastSuccessAt: null,
+  lastFailureAt: null,
+  lastError: null,
+};
+
+export interface EndpointStatus extends EndpointCounts {
+  readonly endpoint: string;
+  readonly oldestAt: EpochMs | null;
+  readonly dead: number;
+}
 
 export const WAITING_EVENTS = 'waiting';
 /** Maximum number of events that wait while no sender runs; further ones are dropped. */

@@ -1,10 +1,17 @@
 /** The processes that serve requests from a store, and their answers to questions. */
-import { EXPIRY } from './indexes.js';
+import type { Member } from '../records.js';
+import { EXPIRY, keyOf, PROCESS, QUESTION, valueOf } from './kinds.js';
 import type { EpochMs } from '../../util/time.js';
-import { type FleetStore, LIVE_MS, type LiveMember } from '../fleet-store.js';
 import type { Kv } from './kv.js';
-import { keyOf, PROCESS, QUESTION, valueOf } from './kinds.js';
 import { pagesOf, type Transaction, type Transactor } from './transaction.js';
+
+export const HEARTBEAT_MS = 3_000;
+export const LIVE_MS = 12_000;
+
+export interface LiveMember extends Member {
+  /** Milliseconds since its heartbeat, measured without comparing the clocks of two machines. */
+  readonly age: number;
+}
 
 /** Live processes, and those that left recently, by the time of their last heartbeat. */
 const PROCESSES = 'processes';
@@ -14,13 +21,16 @@ const KEPT_MS = 15_000;
 const QUESTIONS = 'questions';
 const answersTo = (question: string) => `answers:${question}`;
 
-export function fleetStore(transactor: Transactor): FleetStore {
+export type FleetStore = ReturnType<typeof fleetStore>;
+
+export function fleetStore(transactor: Transactor) {
   const { kv } = transactor;
   // Revocations must be confirmed even when little space is left, so these changes are made then, too.
   const change = async (decide: (tx: Transaction, now: EpochMs) => Promise<void>): Promise<void> =>
     transactor.transact(async (tx) => decide(tx, await kv.clock()), { isReserved: true });
   return {
-    beat: async (member) =>
+    /** Writes the heartbeat of a process and removes processes that are gone. */
+    beat: async (member: Member) =>
       change(async (tx, now) => {
         tx.put(PROCESS, member.id, { ...member, at: now });
         tx.link(PROCESSES, member.id, now);
@@ -32,7 +42,7 @@ export function fleetStore(transactor: Transactor): FleetStore {
             tx.unlink(index, name);
           }
       }),
-    list: async () => {
+    list: async (): Promise<LiveMember[]> => {
       const now = await kv.clock();
       const found: LiveMember[] = [];
       for await (const page of pagesOf(kv, PROCESSES, { from: now - LIVE_MS })) {
@@ -46,28 +56,32 @@ export function fleetStore(transactor: Transactor): FleetStore {
       }
       return found.toSorted((a, b) => (a.id < b.id ? -1 : 1));
     },
-    leave: async (id) =>
+    /** Removes a process that exited, if it is listed. It counts as having answered everything. */
+    leave: async (id: string) =>
       change(async (tx, now) => {
         if (!(await tx.has(PROCESS, id))) return;
         tx.remove(PROCESS, id);
         tx.unlink(PROCESSES, id);
         tx.link(LEFT, id, now);
       }),
-    ask: async (question) =>
+    /** Asks every process to answer once it has dropped everything that ended before now. */
+    ask: async (question: string) =>
       change(async (tx, now) => {
         // All processes are told of changes of this record.
         tx.put(QUESTION, question, {});
         tx.link(QUESTIONS, question, now);
         tx.link(EXPIRY, keyOf(QUESTION, question), now + KEPT_MS);
       }),
-    answer: async (question, member) =>
+    /** Ignored for an unknown question. */
+    answer: async (question: string, member: string) =>
       transactor.transact(
         async (tx) => {
           if (await tx.has(QUESTION, question)) tx.link(answersTo(question), member);
         },
         { isReserved: true },
       ),
-    answers: async (question) => {
+    /** Returns who answered or left. Who is not listed need not have left: a clock may have been set. */
+    answers: async (question: string): Promise<string[]> => {
       const found = [...(await kv.range(answersTo(question), {})), ...(await kv.range(LEFT, {}))];
       return found.map(({ name }) => name);
     },

@@ -2,14 +2,50 @@
 import type { RecordedLogout } from '../../domain/provider-logout.js';
 import type { EpochMs } from '../../util/time.js';
 import { RecordNewer, RecordUnreadable, unlessDamaged } from '../faults.js';
-import type { Member as Process } from '../fleet-store.js';
 import type { Key, Stored } from './kv.js';
 import * as records from '../records.js';
-import type { DeadWebhook, EndpointCounts } from '../webhook-store.js';
 import type { Session } from '../../domain/session.js';
 import type { SessionUse, Token, TokenUse } from '../../domain/token.js';
 import type { Customer, Service, User } from '../../domain/user.js';
 import { payloadOf, type StoredWebhookEvent } from '../../domain/webhook.js';
+
+/** Names of indexes. Scores are 0 unless the comment says otherwise. */
+
+/** Everything that expires, by `KIND:ID`, with the time. */
+export const EXPIRY = 'expiry';
+export const NEVER = Number.MAX_SAFE_INTEGER;
+
+/** Ids of all tokens, and of those of a user, with their expiry. */
+export const ALL_TOKENS = 'tokens';
+export const tokensOf = (userId: string) => `tokens:${userId}`;
+/** Ids of tokens that a rotation created, in the order of ids: a family stands together. */
+export const SUCCESSORS = 'successors';
+export const DECLARED = 'declared';
+export const LEGACY_KEYS = 'legacy_keys';
+export const REVOKED_NAMES = 'revoked';
+/** Ids of rotated tokens, with the end of their overlap or of the claim to report it. */
+export const OVERLAPS = 'overlaps';
+
+export const sessionsOf = (userId: string) => `sessions:${userId}`;
+/** Ids of the credentials of a user that have sudo, with its end. */
+export const sudosOf = (userId: string) => `sudos:${userId}`;
+
+export const CUSTOMERS = 'customers';
+export const PENDING_DELETIONS = 'pending_deletions';
+export const servicesOf = (customerId: string) => `services:${customerId}`;
+export const usersOf = (customerId: string) => `users:${customerId}`;
+
+export const ENDPOINTS = 'endpoints';
+export const queuedFor = (endpoint: string) => `queued:${endpoint}`;
+/**
+ * Subjects by when their first event is due: a time, or a lower number for its turn.
+ * With turns, no two clocks have to agree on what is due.
+ */
+export const dueFor = (endpoint: string) => `due:${endpoint}`;
+/** The number of queued events by customer. */
+export const heldFor = (endpoint: string) => `held:${endpoint}`;
+/** Dead letters, in the order in which they died. */
+export const deadOf = (endpoint: string) => `dead:${endpoint}`;
 
 export interface Kind<T> {
   readonly name: string;
@@ -32,7 +68,7 @@ export interface KeptLogout extends Omit<RecordedLogout, 'name'> {
   readonly until: EpochMs;
 }
 
-export interface EndpointState extends EndpointCounts {
+export interface EndpointState extends records.EndpointCounts {
   /** When a sender last named it. */
   readonly keptAt: EpochMs;
   readonly last: number;
@@ -160,7 +196,7 @@ export const META = {
   name: 'setting',
   decode: decoder<{ readonly number: number }>('setting', { number: Number.isFinite }),
 };
-export const PROCESS = plain<Process & { readonly at: EpochMs }>('process');
+export const PROCESS = plain<records.Member & { readonly at: EpochMs }>('process');
 /** A question to all processes. */
 export const QUESTION = plain<object>('question');
 export const LEASE = plain<Lease>('lease');
@@ -193,9 +229,9 @@ export const QUEUE: Kind<SubjectQueue> = {
   removable: 'webhook',
 };
 /** By endpoint and id. */
-export const DEAD: Kind<DeadWebhook> = {
+export const DEAD: Kind<records.DeadWebhook> = {
   name: 'dead',
-  decode: decoder<DeadWebhook>('dead letter', {
+  decode: decoder<records.DeadWebhook>('dead letter', {
     event: isEvent,
     attempts: isNumber,
     failedAt: isTime,

@@ -2,8 +2,10 @@
  * What a store has to do. The rules are written once over this interface, in this folder:
  * an implementation knows neither what is in a record nor why it changes.
  */
+import { LRUCache } from 'lru-cache';
 import type { EpochMs } from '../../util/time.js';
-import type { MaybePromise } from '../../util/async.js';
+import { mapMaybe, type MaybePromise } from '../../util/async.js';
+import { upTo } from '../../util/lru.js';
 
 /** `KIND:ID`, as in `user:U1`. */
 export type Key = string;
@@ -47,7 +49,19 @@ export interface Commit {
   readonly tell: readonly string[];
   /** Whether it only removes or replaces: then it is made even if little space is left. */
   readonly isReserved: boolean;
+  /** Parts of indexes that must have no members, or the change is not made. */
+  readonly none: readonly Between[];
 }
+
+/** What lies between two names, in an index whose scores are all 0. */
+export interface Between {
+  readonly index: string;
+  readonly after: string;
+  readonly before: string;
+}
+
+/** Makes a change, around which more may have to be done. */
+export type Changing = (change: Commit, make: () => Promise<Revision | null>) => Promise<Revision | null>;
 
 export interface Touch {
   /** The record to write, unless a later use is stored. */
@@ -63,6 +77,11 @@ export interface Followed {
   readonly beside: Stored | undefined;
 }
 
+export interface ReadAndCounted {
+  readonly found: readonly (Stored | undefined)[];
+  readonly counts: readonly number[];
+}
+
 /** The members of an index with a score of at least `from`. */
 export interface Count {
   readonly index: string;
@@ -75,17 +94,13 @@ export interface Kv {
   /** Reads a record, those that it leads to ({@link MAX_REFS} in all) and one beside, at one moment. */
   follow(key: Key, beside?: Key): MaybePromise<Followed>;
   /**
-   * What this process read or wrote a moment ago, which may have changed since; undefined: unknown.
-   * Only for a store where reading takes a round trip. A change that expects it is checked anyway.
+   * What this process read or wrote a moment ago, which may have changed since; undefined: unknown, as
+   * always where reading takes no round trip. A change that expects it is checked anyway.
    */
-  recent?(key: Key): { readonly stored: Stored | undefined } | undefined;
-  /** Reads records, and then counts members, in one round trip; otherwise the one follows the other. */
-  readAndCount?(
-    keys: readonly Key[],
-    counts: readonly Count[],
-  ): Promise<{ readonly found: (Stored | undefined)[]; readonly counts: number[] }>;
+  recent(key: Key): { readonly stored: Stored | undefined } | undefined;
+  /** Reads records, and then counts members. */
+  readAndCount(keys: readonly Key[], counts: readonly Count[]): MaybePromise<ReadAndCounted>;
   range(index: string, range: Range): MaybePromise<Member[]>;
-  count(index: string, from?: number, to?: number): MaybePromise<number>;
   /** Returns the scores of members; undefined for those that an index does not have. */
   scores(index: string, names: readonly string[]): MaybePromise<(number | undefined)[]>;
   /** Makes a change durably. Returns its revision; null: a record has another revision than expected. */
@@ -96,6 +111,8 @@ export interface Kv {
   /** The same store for requests: it does not wait until an unavailable store is back. */
   readonly urgent: Kv;
   clock(): MaybePromise<EpochMs>;
+  /** Frees what the store itself keeps for some time only. Called regularly. */
+  tidy(): MaybePromise<void>;
   close(): Promise<void>;
 }
 
@@ -120,4 +137,69 @@ function parse(json: string): unknown {
   } catch {
     return undefined;
   }
+}
+
+const MAX = 10_000;
+/** How long a record counts as recent, in milliseconds: most of a request, hashing included. */
+const RECENT_MS = 2_000;
+
+interface Known {
+  readonly text: string | null;
+  readonly stored: Stored | undefined;
+  at: number;
+}
+
+/**
+ * The records of a networked store as they were last read or written. The same text gives the same
+ * object.
+ */
+export class KnownRecords {
+  readonly #known = new LRUCache<Key, Known>(upTo(MAX));
+  readonly #sessionOf: () => unknown;
+  #session: unknown;
+
+  /** @param sessionOf a new master may have lost commits, and give their numbers to others */
+  constructor(sessionOf: () => unknown = () => undefined) {
+    this.#sessionOf = sessionOf;
+  }
+
+  get(key: Key, text: string | null): Stored | undefined {
+    const known = this.#known.get(key);
+    const at = performance.now();
+    if (known?.text === text) {
+      known.at = at;
+      return known.stored;
+    }
+    const stored = text === null ? undefined : storedOf(text);
+    this.#known.set(key, { text, stored, at });
+    return stored;
+  }
+
+  /** Decodes a record and those that it leads to. */
+  chain(key: Key, texts: readonly string[]): Stored[] {
+    const chain: Stored[] = [];
+    for (let next: Key | undefined = key; chain.length < texts.length && next !== undefined;) {
+      const stored = this.get(next, texts[chain.length] as string) as Stored;
+      chain.push(stored);
+      next = stored.ref;
+    }
+    return chain;
+  }
+
+  recent(key: Key): { readonly stored: Stored | undefined } | undefined {
+    const session = this.#sessionOf();
+    if (session !== this.#session) this.#known.clear();
+    this.#session = session;
+    const known = this.#known.peek(key);
+    return known !== undefined && performance.now() - known.at < RECENT_MS ? known : undefined;
+  }
+
+  forget(keys: Iterable<Key>): void {
+    for (const key of keys) this.#known.delete(key);
+  }
+}
+
+export function countOf(kv: Kv, index: string, from?: number): MaybePromise<number> {
+  const asked = { index, ...(from === undefined ? {} : { from }) };
+  return mapMaybe(kv.readAndCount([], [asked]), ({ counts: [count = 0] }) => count);
 }

@@ -1,58 +1,61 @@
 /** Restores what a networked store lost in a failover, from what this process remembers. */
-import type { Token } from '../../domain/token.js';
 import { isAsVerified } from '../../domain/user.js';
 import type { EpochMs } from '../../util/time.js';
-import type { Creation } from '../creations.js';
+import { type Creation, partsIn } from '../revocations.js';
 import { passOverDamaged } from '../faults.js';
 import type { Events } from './events.js';
-import { type Kind, keyOf, REVOKED, SESSION, TOKEN, TOKEN_ID, USER } from './kinds.js';
+import { keyOf, type Kind, REVOKED, SESSION, TOKEN, TOKEN_ID, USER } from './kinds.js';
 import type { Key } from './kv.js';
 import { partsOf } from '../parts.js';
-import { addSession, endAllOf, removeSession } from './sessions.js';
+import { addSession, endAllOf, endSession } from './sessions.js';
 import { addToken, isNewDigest, noteRevoked, readToken, removeToken, replaceToken } from './token-records.js';
 import type { Transaction, Transactor } from './transaction.js';
 
 /** Ends something again. Returns whether it had come back. */
 type Again = (tx: Transaction, events: Events, id: string, at: EpochMs) => Promise<boolean>;
 
-/** By the first part of a name (`revocations.ts`); of other names, nothing can come back. */
-const AGAIN: Readonly<Record<string, Again>> = {
-  token: async (tx, events, id) => {
-    const token = await readToken(tx, id);
-    if (token !== undefined) await removeToken(tx, events, token);
-    return token !== undefined;
-  },
-  legacy: async (tx, events, digest) => {
-    const token = await tx.get(TOKEN, digest);
-    if (token !== undefined) await removeToken(tx, events, token);
-    if (await tx.has(REVOKED, digest)) return token !== undefined;
-    noteRevoked(tx, [digest]);
-    return true;
-  },
-  ends: async (tx, events, id, at) => {
-    const token = await readToken(tx, id);
-    if (token === undefined || (token.expiresAt ?? Infinity) <= at) return false;
-    await replaceToken(tx, events, token, { ...token, expiresAt: at });
-    return true;
-  },
-  session: async (tx, _events, digest) => {
-    const session = await tx.get(SESSION, digest);
-    if (session !== undefined) removeSession(tx, session);
-    return session !== undefined;
-  },
-  user: async (tx, _events, id, at) => lock(tx, id, at),
-  operator: async (tx, _events, id, at) => lock(tx, id, at, 'operator'),
-  suspended: async (tx, _events, id, at) => {
-    const token = await readToken(tx, id);
-    if (token === undefined || token.updatedAt >= at) return false;
-    const suspended: Token = {
-      ...token,
-      updatedAt: at,
-      restrictions: { ...token.restrictions, suspended: true },
-    };
-    tx.put(TOKEN, token.digest, suspended, keyOf(USER, token.userId));
-    return true;
-  },
+/** The record and the function, by the first part of a name (`revocations.ts`); nothing else can come back. */
+const AGAIN: Readonly<Record<string, readonly [Kind<unknown>, Again]>> = {
+  token: [
+    TOKEN_ID,
+    async (tx, events, id) => {
+      const token = await readToken(tx, id);
+      if (token !== undefined) await removeToken(tx, events, token);
+      return token !== undefined;
+    },
+  ],
+  legacy: [
+    TOKEN,
+    async (tx, events, digest) => {
+      const token = await tx.get(TOKEN, digest);
+      if (token !== undefined) await removeToken(tx, events, token);
+      if (await tx.has(REVOKED, digest)) return token !== undefined;
+      noteRevoked(tx, [digest]);
+      return true;
+    },
+  ],
+  ends: [
+    TOKEN_ID,
+    async (tx, events, id, at) => {
+      const token = await readToken(tx, id);
+      if (token === undefined || (token.expiresAt ?? Infinity) <= at) return false;
+      await replaceToken(tx, events, token, { ...token, expiresAt: at });
+      return true;
+    },
+  ],
+  session: [SESSION, async (tx, _events, digest) => endSession(tx, digest)],
+  user: [USER, async (tx, _events, id, at) => lock(tx, id, at)],
+  operator: [USER, async (tx, _events, id, at) => lock(tx, id, at, 'operator')],
+  suspended: [
+    TOKEN_ID,
+    async (tx, _events, id, at) => {
+      const token = await readToken(tx, id);
+      if (token === undefined || token.updatedAt >= at) return false;
+      const restrictions = { ...token.restrictions, suspended: true as const };
+      tx.put(TOKEN, token.digest, { ...token, updatedAt: at, restrictions }, keyOf(USER, token.userId));
+      return true;
+    },
+  ],
 };
 
 async function lock(tx: Transaction, id: string, at: EpochMs, by?: 'operator'): Promise<boolean> {
@@ -64,34 +67,19 @@ async function lock(tx: Transaction, id: string, at: EpochMs, by?: 'operator'): 
   return true;
 }
 
-const RECORDS: Readonly<Record<string, Kind<unknown>>> = {
-  token: TOKEN_ID,
-  legacy: TOKEN,
-  ends: TOKEN_ID,
-  session: SESSION,
-  user: USER,
-  operator: USER,
-  suspended: TOKEN_ID,
-};
-const TIMED: readonly string[] = ['ends', 'user', 'operator', 'suspended'];
 const [CHECKED, APPLIED] = [500, 100];
 
 interface Ended {
   readonly name: string;
-  readonly kind: string;
-  readonly id: string;
-  readonly at: EpochMs;
   readonly key: Key;
+  readonly again: (tx: Transaction, events: Events) => Promise<boolean>;
 }
 
 function endedOf(name: string): Ended[] {
-  const kind = name.slice(0, name.indexOf(':'));
-  const record = RECORDS[kind];
-  if (record === undefined) return [];
-  const rest = name.slice(kind.length + 1);
-  const time = TIMED.includes(kind) ? rest.slice(0, rest.indexOf(':') + 1) : '';
-  const id = rest.slice(time.length);
-  return [{ name, kind, id, at: Number.parseInt(time, 10) || 0, key: keyOf(record, id) }];
+  const { kind, at, id } = partsIn(name);
+  const [record, again] = AGAIN[kind] ?? [];
+  if (record === undefined || again === undefined) return [];
+  return [{ name, key: keyOf(record, id), again: async (tx, events) => again(tx, events, id, at) }];
 }
 
 /**
@@ -132,9 +120,9 @@ async function endAgain(
     due.map(({ name }) => name),
   );
   let back = 0;
-  for (const [i, { name, kind, id, at }] of due.entries()) {
+  for (const [i, { name, again }] of due.entries()) {
     // A damaged record gives access to nobody, and must not keep the store from being used.
-    const cameBack = (await AGAIN[kind]?.(tx, events, id, at).catch(passOverDamaged)) ?? false;
+    const cameBack = (await again(tx, events).catch(passOverDamaged)) ?? false;
     if (cameBack || scores[i] === undefined) tx.tell(name);
     back += Number(cameBack);
   }

@@ -1,20 +1,40 @@
 /** Sessions, the logouts that end them, and sudo grants. */
-import { EXPIRY, sessionsOf, sudosOf } from './indexes.js';
-import { isEndedBy, type PendingLogin, type RecordedLogout } from '../../domain/provider-logout.js';
 import { type Session, sessionEndsAt } from '../../domain/session.js';
+import { isAsVerified, type User, type VerifiedOwner } from '../../domain/user.js';
+import {
+  EXPIRY,
+  GUARD,
+  keyOf,
+  LOGOUT,
+  SESSION,
+  SESSION_USE,
+  sessionsOf,
+  SUDO,
+  sudosOf,
+  USER,
+  valueOf,
+} from './kinds.js';
+import { isEndedBy, type PendingLogin, type RecordedLogout } from '../../domain/provider-logout.js';
 import type { SessionUse } from '../../domain/token.js';
-import { isAsVerified, type VerifiedOwner } from '../../domain/user.js';
 import { mapMaybe, type MaybePromise } from '../../util/async.js';
 import type { EpochMs } from '../../util/time.js';
-import type { SessionCreation, SessionStore, SessionWithOwner } from '../session-store.js';
-import { GUARD, keyOf, LOGOUT, SESSION, SUDO, SESSION_USE, USER, valueOf } from './kinds.js';
 import type { Kv, Stored } from './kv.js';
 import { pagesOf, type Transaction, type Transactor, valueAt } from './transaction.js';
+
+export interface SessionWithOwner {
+  readonly session: Session;
+  readonly owner: User;
+}
+
+/** The sessions that ended to make room for the new one, or why none was created. */
+export type SessionCreation = readonly Session[] | 'owner_changed' | 'logged_out';
 
 /** No id contains a slash. */
 const sudoId = (userId: string, credentialId: string) => `${userId}/${credentialId}`;
 
-export function sessionStore(transactor: Transactor): SessionStore {
+export type SessionStore = ReturnType<typeof sessionStore>;
+
+export function sessionStore(transactor: Transactor) {
   const { kv } = transactor;
   const end = async <T>(userId: string | undefined, decide: (tx: Transaction) => Promise<T>): Promise<T> =>
     transactor.transact(decide, {
@@ -22,8 +42,8 @@ export function sessionStore(transactor: Transactor): SessionStore {
       ...(userId === undefined ? {} : { guard: sessionsOf(userId) }),
     });
   return {
-    find: (digest) => findSession(kv, digest),
-    listOfUser: async (userId) => {
+    find: (digest: string) => findSession(kv, digest),
+    listOfUser: async (userId: string): Promise<Session[]> => {
       const found: Session[] = [];
       for await (const page of pagesOf(kv, sessionsOf(userId))) {
         const digests = page.map(({ name }) => name);
@@ -34,15 +54,31 @@ export function sessionStore(transactor: Transactor): SessionStore {
       }
       return found;
     },
-    create: async (session, owner, maxPerUser, login, ready) =>
+    /**
+     * Adds a session unless its owner changed since being verified. Beyond `maxPerUser` others, the least
+     * recently used end. @param login for which it is; a recorded logout may have ended it
+     * @param ready what else has to succeed first
+     */
+    create: async (
+      session: Session,
+      owner: VerifiedOwner,
+      maxPerUser: number | null,
+      login?: PendingLogin,
+      ready?: Promise<unknown>,
+    ) =>
       transactor.transact(async (tx) => createSession(tx, session, owner, maxPerUser, login, ready), {
         guard: sessionsOf(owner.id),
       }),
-    noteLogouts: async (logouts, until) => end(undefined, async (tx) => noteLogouts(tx, logouts, until)),
-    end: async (digest) => end(undefined, async (tx) => endSession(tx, digest)),
-    endOfUser: async (userId, except) => end(userId, async (tx) => endSessionsOf(tx, userId, except)),
-    grantSudo: async (owner, credentialId, until) =>
-      transactor.transact(async (tx) => {
+    /** Records provider logouts until a time, for logins that are in progress. */
+    noteLogouts: async (logouts: readonly RecordedLogout[], until: EpochMs) =>
+      end(undefined, async (tx) => noteLogouts(tx, logouts, until)),
+    end: async (digest: string) => end(undefined, async (tx) => endSession(tx, digest)),
+    /** Ends all but `except`. Returns those that ended. */
+    endOfUser: async (userId: string, except?: string): Promise<readonly Session[]> =>
+      end(userId, async (tx) => endSessionsOf(tx, userId, except)),
+    /** Grants sudo to a token or session, unless its user changed since being verified. */
+    grantSudo: async (owner: VerifiedOwner, credentialId: string, until: EpochMs) =>
+      transactor.transact(async (tx): Promise<'granted' | 'owner_changed'> => {
         if (!isAsVerified(await tx.get(USER, owner.id), owner)) return 'owner_changed';
         const id = sudoId(owner.id, credentialId);
         tx.put(SUDO, id, { until });
@@ -50,7 +86,7 @@ export function sessionStore(transactor: Transactor): SessionStore {
         tx.link(EXPIRY, keyOf(SUDO, id), until);
         return 'granted';
       }),
-    hasSudo: (userId, credentialId, now) =>
+    hasSudo: (userId: string, credentialId: string, now: EpochMs) =>
       mapMaybe(valueAt(kv, SUDO, sudoId(userId, credentialId)), (sudo) => (sudo?.until ?? 0) > now),
   };
 }
@@ -80,7 +116,7 @@ function withUse(session: Session, use: SessionUse | null | undefined): Session 
 
 async function readUsed(tx: Transaction, digest: string): Promise<Session | undefined> {
   const session = await tx.get(SESSION, digest);
-  return session && withUse(session, await tx.peek(SESSION_USE, digest));
+  return session && withUse(session, await tx.get(SESSION_USE, digest));
 }
 
 async function createSession(
@@ -124,7 +160,7 @@ async function leastUsed(
 async function readSessions(tx: Transaction, userId: string): Promise<Session[]> {
   await tx.has(GUARD, sessionsOf(userId));
   const digests = (await tx.range(sessionsOf(userId))).map(({ name }) => name);
-  await tx.load(digests.map((digest) => keyOf(SESSION, digest)));
+  await tx.load([SESSION, SESSION_USE].flatMap((kind) => digests.map((digest) => keyOf(kind, digest))));
   const found = await Promise.all(digests.map((digest) => readUsed(tx, digest)));
   return found.filter((session) => session !== undefined);
 }
@@ -137,7 +173,7 @@ export function removeSession(tx: Transaction, { digest, userId }: Pick<Session,
   tx.tell(`session:${digest}`);
 }
 
-async function endSession(tx: Transaction, digest: string): Promise<boolean> {
+export async function endSession(tx: Transaction, digest: string): Promise<boolean> {
   const session = await tx.get(SESSION, digest);
   if (session !== undefined) removeSession(tx, session);
   return session !== undefined;

@@ -1,23 +1,95 @@
 /** Tokens as records with their indexes, in a transaction. */
-import { idsAfter, type Token } from '../../domain/token.js';
-import type { MaybePromise } from '../../util/async.js';
+import { isDeepStrictEqual } from 'node:util';
 import type { EpochMs } from '../../util/time.js';
-import { namesOfRevoked } from '../token-store.js';
+import { idsAfter, type Token, type TokenUse } from '../../domain/token.js';
+import { isAsVerified, type User, type VerifiedOwner } from '../../domain/user.js';
+import type { WebhookEventType } from '../../domain/webhook.js';
+import type { MaybePromise } from '../../util/async.js';
 import type { Events } from './events.js';
 import {
   ALL_TOKENS,
   DECLARED,
   EXPIRY,
+  GUARD,
+  keyOf,
   LEGACY_KEYS,
   NEVER,
   OVERLAPS,
+  REVOKED,
   REVOKED_NAMES,
   SUCCESSORS,
+  TOKEN,
+  TOKEN_ID,
   tokensOf,
-} from './indexes.js';
-import { GUARD, keyOf, REVOKED, TOKEN, TOKEN_ID, USE, USER, WARNED } from './kinds.js';
-import type { Member, Range } from './kv.js';
-import type { Transaction } from './transaction.js';
+  USE,
+  USER,
+  WARNED,
+} from './kinds.js';
+import { countOf, type Member, type Range } from './kv.js';
+import type { Transaction, Transactor } from './transaction.js';
+import type { Rotation } from '../../domain/rotation.js';
+
+export interface TokenWithOwner {
+  readonly token: Token;
+  readonly owner: User;
+}
+
+/** `use` is null if it was never used. */
+export interface TokenWithUse {
+  readonly token: Token;
+  readonly use: TokenUse | null;
+}
+
+/** null: no limit. */
+export interface TokenLimits {
+  /** Limit on tokens that have not expired. */
+  readonly active: number | null;
+  /** Limit on all stored tokens. To add one, the tokens that expired first are removed. */
+  readonly stored: number | null;
+  /** Limit on all stored tokens of the users of a customer, as `customerHasAtLeast`. */
+  readonly ofCustomer?: { readonly id: string; readonly most: number };
+}
+
+export type TokenCreation = 'created' | 'limit_reached' | 'full' | 'customer_full' | 'owner_changed';
+
+/** Names that keep a revoked token from being added again, which only a directory file could do. */
+export function namesOfRevoked({ id, digest, kind, declared }: Token): readonly string[] {
+  // Digests contain no colon.
+  if (declared) return [`id:${id}`, digest];
+  return kind === 'legacy_key' ? [digest] : [];
+}
+
+/** The outcome of a rotation. `changed`: the old token was changed or removed since it was read. */
+export type TokenRotation = 'rotated' | 'changed' | Exclude<TokenCreation, 'created' | 'customer_full'>;
+
+export type TokenUpdate = 'updated' | 'not_found' | 'changed_meanwhile';
+
+export interface TokenChange {
+  readonly token: Token;
+  readonly basedOn: EpochMs;
+}
+
+export interface FurtherChanges {
+  readonly others?: readonly TokenChange[];
+  readonly event?: WebhookEventType;
+}
+
+/**
+ * Gets what is about to be revoked, by given id, before it is; again if it has changed meanwhile.
+ */
+export type OnFound = (families: ReadonlyMap<string, readonly TokenWithUse[]>) => void;
+
+/** What a revocation reached. If a token is missing, none is revoked. */
+export interface TokenRevocation {
+  /** Those given ids of which there is neither the token nor one that came from it. */
+  readonly missing: readonly string[];
+  readonly revoked: readonly string[];
+}
+
+export interface ExpiringToken {
+  readonly id: string;
+  readonly expiresAt: EpochMs;
+}
 
 export async function readToken(tx: Transaction, id: string): Promise<Token | undefined> {
   const pointer = await tx.get(TOKEN_ID, id);
@@ -142,4 +214,70 @@ export function noteRevoked(tx: Transaction, names: readonly string[]): void {
 
 export async function isNewDigest(tx: Transaction, digest: string): Promise<boolean> {
   return !(await tx.has(TOKEN, digest)) && !(await tx.has(REVOKED, digest));
+}
+
+export function rotationStore(transactor: Transactor, events: Events) {
+  const { kv } = transactor;
+  return {
+    /** Adds the replacement, which takes the old token's place among the active ones, and updates the old. */
+    rotate: async (rotation: Rotation, owner: VerifiedOwner, limits: TokenLimits, now: EpochMs) =>
+      transactor.transact(async (tx) => rotateToken(tx, events, rotation, owner, limits, now), {
+        guard: tokensOf(owner.id),
+      }),
+    /** Counts rotated tokens that are still accepted. Recently claimed ones may be included. */
+    countInOverlap: (now: EpochMs) => countOf(kv, OVERLAPS, now + 1),
+    /** For the caller to report; no other one gets them before `until`, or after `finishOverlaps`. */
+    claimEndedOverlaps: async (endedBefore: EpochMs, until: EpochMs, limit: number) =>
+      transactor.transact(async (tx) => claimEnded(tx, endedBefore, until, limit), {
+        guard: OVERLAPS,
+        isReserved: true,
+      }),
+    finishOverlaps: async (ids: readonly string[]) =>
+      transactor.transact(
+        async (tx) => {
+          for (const id of ids) tx.unlink(OVERLAPS, id);
+        },
+        { guard: OVERLAPS, isReserved: true },
+      ),
+  };
+}
+
+async function rotateToken(
+  tx: Transaction,
+  events: Events,
+  { before, old, replacement }: Rotation,
+  owner: VerifiedOwner,
+  { active, stored }: TokenLimits,
+  now: EpochMs,
+): Promise<TokenRotation> {
+  if (!isDeepStrictEqual(await readToken(tx, before.id), before)) return 'changed';
+  if (owner.id !== before.userId || !isAsVerified(await tx.get(USER, owner.id), owner))
+    return 'owner_changed';
+  if (active !== null && (await countedOf(tx, owner.id, now)).inOverlap >= active) return 'limit_reached';
+  if (stored !== null && !(await makeRoom(tx, events, owner.id, stored, now))) return 'full';
+  await replaceToken(tx, events, before, old);
+  await addToken(tx, events, replacement);
+  tx.tell(`ends:${old.expiresAt}:${old.id}`);
+  return 'rotated';
+}
+
+/** Claims overlaps that ended: their scores become the time until which the claim holds. */
+async function claimEnded(
+  tx: Transaction,
+  endedBefore: EpochMs,
+  until: EpochMs,
+  limit: number,
+): Promise<TokenWithUse[]> {
+  // One of several callers claims them: each changes this record, and read it before the index.
+  await tx.has(GUARD, OVERLAPS);
+  const due = await tx.range(OVERLAPS, { to: endedBefore - 1, limit });
+  if (due.length === 0) return [];
+  tx.put(GUARD, OVERLAPS, {});
+  const claimed: TokenWithUse[] = [];
+  for (const { name } of due) {
+    tx.link(OVERLAPS, name, until);
+    const token = await readToken(tx, name);
+    if (token !== undefined) claimed.push({ token, use: (await tx.peek(USE, name)) ?? null });
+  }
+  return claimed;
 }

@@ -1,47 +1,56 @@
 /** API tokens and legacy keys: look-ups, creation within limits, updates, revocation. */
-import { outermost, type Token } from '../../domain/token.js';
-import { isAsVerified, type VerifiedOwner } from '../../domain/user.js';
+import { idsAfter, outermost, type Token } from '../../domain/token.js';
+import { isAsVerified, type User, type VerifiedOwner } from '../../domain/user.js';
 import { mapMaybe, type MaybePromise } from '../../util/async.js';
 import type { EpochMs } from '../../util/time.js';
 import { nameOfChange } from '../revocations.js';
 import {
+  addToken,
+  countedOf,
+  type ExpiringToken,
+  familyOf,
+  type FurtherChanges,
+  makeRoom,
+  noteRevoked,
   type OnFound,
+  readToken,
+  revokeToken,
+  rotationStore,
   type TokenChange,
   type TokenCreation,
   type TokenLimits,
   type TokenRevocation,
-  type TokenStore,
   type TokenUpdate,
   type TokenWithOwner,
   type TokenWithUse,
-} from '../token-store.js';
+} from './token-records.js';
 import { partsOf } from '../parts.js';
 import type { Events } from './events.js';
 import {
   ALL_TOKENS,
   DECLARED,
+  GUARD,
+  keyOf,
   LEGACY_KEYS,
   OVERLAPS,
+  REVOKED,
   REVOKED_NAMES,
   SUCCESSORS,
+  TOKEN,
+  TOKEN_ID,
   tokensOf,
+  USE,
+  USER,
   usersOf,
-} from './indexes.js';
-import { GUARD, keyOf, REVOKED, TOKEN, TOKEN_ID, USE, USER, valueOf, WARNED } from './kinds.js';
-import type { Kv, Stored } from './kv.js';
-import { rotationStore } from './rotations.js';
-import {
-  addToken,
-  countedOf,
-  familyOf,
-  makeRoom,
-  noteRevoked,
-  readToken,
-  revokeToken,
-} from './token-records.js';
+  valueOf,
+  WARNED,
+} from './kinds.js';
+import { countOf, type Kv, type Stored } from './kv.js';
 import { namesOf, pagesOf, type Transaction, type Transactor } from './transaction.js';
 
 const AT_ONCE = 100;
+
+export type TokenStore = ReturnType<Tokens['store']>;
 
 export class Tokens {
   readonly #transactor: Transactor;
@@ -54,34 +63,40 @@ export class Tokens {
     this.#events = events;
   }
 
-  store(): TokenStore {
+  store() {
     return {
-      find: (digest) => this.#find(digest),
-      get: (id) => mapMaybe(this.#get(id), (known) => known?.found),
-      getWithOwner: (id) => this.#get(id),
-      family: (id, limit) => this.#family(id, limit),
-      listOfUser: (userId) => this.#list(tokensOf(userId)),
-      listOfCustomer: async (customerId) => {
+      find: (digest: string) => this.#find(digest),
+      get: (id: string) => mapMaybe(this.#get(id), (known) => known?.found),
+      getWithOwner: (id: string) => this.#get(id),
+      /** Returns a token, unless it is gone, and those that came from it by rotation, expired ones included. */
+      family: async (id: string, limit?: number) => this.#family(id, limit),
+      listOfUser: async (userId: string) => this.#list(tokensOf(userId)),
+      listOfCustomer: async (customerId: string) => {
         const found: TokenWithUse[] = [];
         for await (const page of pagesOf(this.#kv, usersOf(customerId)))
           for (const { name } of page) found.push(...(await this.#list(tokensOf(name))));
         return found;
       },
-      customerHasAtLeast: async (customerId, count) => this.#hasAtLeast(customerId, count),
-      countActive: (now) => this.#kv.count(ALL_TOKENS, now + 1),
-      listExpiring: async (from, until) => this.#keyOf(from, until),
-      claimWarnings: async (ids) => this.#transactor.transact(async (tx) => this.#claimWarnings(tx, ids)),
-      create: async (token, owner, limits, now) =>
-        this.#transactor.transact(
-          async (tx) => {
-            const hasAtLeast = async (customerId: string, count: number) =>
-              this.#hasAtLeast(customerId, count);
-            return createToken(tx, this.#events, token, owner, limits, now, hasAtLeast);
-          },
-          { guard: tokensOf(token.userId) },
-        ),
+      /** Expired ones count. Cheap while the whole store holds fewer; concurrent creations may be missed. */
+      customerHasAtLeast: async (customerId: string, count: number) => this.#hasAtLeast(customerId, count),
+      /** Exact right after `removeExpired`. */
+      countActive: (now: EpochMs) => countOf(this.#kv, ALL_TOKENS, now + 1),
+      /** Those that expire after `from` and no later than `until`, without rotated ones. */
+      listExpiring: async (from: EpochMs, until: EpochMs) => this.#listExpiring(from, until),
+      /** Claims expiry warnings, each once per expiry; whoever claims one reports it. */
+      claimWarnings: async (ids: readonly string[]) =>
+        this.#transactor.transact(async (tx) => this.#claimWarnings(tx, ids)),
+      /** Adds a token, unless its owner changed since being verified or a limit is reached. Atomic. */
+      create: async (token: Token, owner: VerifiedOwner, limits: TokenLimits, now: EpochMs) =>
+        this.#transactor.transact(async (tx) => this.#create(tx, token, owner, limits, now), {
+          guard: tokensOf(token.userId),
+        }),
       ...rotationStore(this.#transactor, this.#events),
-      update: async (token, basedOn, { others = [], event } = {}) =>
+      /**
+       * Replaces a record unless it changed since `basedOn`. Id, digest, owner, kind and expiry must stay.
+       * @param more made with it or not at all
+       */
+      update: async (token: Token, basedOn: EpochMs, { others = [], event }: FurtherChanges = {}) =>
         this.#transactor.transact(
           async (tx) => {
             const outcome = await updateTokens(tx, { token, basedOn }, others);
@@ -91,24 +106,28 @@ export class Tokens {
           },
           { isReserved: true },
         ),
-      revoke: async (ids, onFound) =>
+      /** Revokes tokens by id, with all that came from them by rotation: all of them or none. */
+      revoke: async (ids: readonly string[], onFound?: OnFound) =>
         this.#transactor.transact(async (tx) => revokeTokens(tx, this.#events, ids, onFound), {
           isReserved: true,
         }),
+      /** If none exists, values without the form of a token need no look-up. */
       hasLegacyKeys: () =>
         mapMaybe(this.#kv.urgent.range(LEGACY_KEYS, { limit: 1 }), (found) => found.length > 0),
-      filterNewDigests: async (digests) => {
+      /** Returns the digests that can be imported: not of a token, nor of a revoked legacy key. */
+      filterNewDigests: async (digests: readonly string[]) => {
         const keys = [TOKEN, REVOKED].flatMap((kind) => digests.map((digest) => keyOf(kind, digest)));
         const found = await this.#kv.read(keys);
         return digests.filter((_, i) => found[i] === undefined && found[digests.length + i] === undefined);
       },
-      listDeclared: () => this.#list(DECLARED),
-      filterRevoked: async (names) => {
+      listDeclared: async () => this.#list(DECLARED),
+      /** Returns those of the names ({@link namesOfRevoked}) that were revoked. */
+      filterRevoked: async (names: readonly string[]) => {
         const found = await this.#kv.read(names.map((name) => keyOf(REVOKED, name)));
         return names.filter((_, i) => found[i] !== undefined);
       },
       listRevokedDigests: async () => namesOf(this.#kv, REVOKED_NAMES),
-      addRevokedDigests: async (digests) =>
+      addRevokedDigests: async (digests: readonly string[]) =>
         this.#transactor.transact(async (tx) => noteRevoked(tx, digests), { isReserved: true }),
     };
   }
@@ -120,7 +139,9 @@ export class Tokens {
       : withOwner(digest, found.chain);
   }
 
-  #get(id: string): ReturnType<TokenStore['getWithOwner']> {
+  #get(
+    id: string,
+  ): MaybePromise<{ readonly found: TokenWithUse; readonly owner: User | undefined } | undefined> {
     return mapMaybe(
       this.#kv.follow(keyOf(TOKEN_ID, id), keyOf(USE, id)),
       ({ chain: [, token, owner], beside }) => {
@@ -158,15 +179,44 @@ export class Tokens {
   }
 
   async #hasAtLeast(customerId: string, count: number): Promise<boolean> {
-    if ((await this.#kv.count(ALL_TOKENS)) < count) return false;
+    if ((await countOf(this.#kv, ALL_TOKENS)) < count) return false;
     let found = 0;
     for await (const page of pagesOf(this.#kv, usersOf(customerId)))
-      for (const { name } of page) if ((found += await this.#kv.count(tokensOf(name))) >= count) return true;
+      for (const { name } of page)
+        if ((found += await countOf(this.#kv, tokensOf(name))) >= count) return true;
     return false;
   }
 
-  async #keyOf(from: EpochMs, until: EpochMs) {
-    const found: { id: string; expiresAt: EpochMs }[] = [];
+  async #create(
+    tx: Transaction,
+    token: Token,
+    owner: VerifiedOwner,
+    { active, stored, ofCustomer }: TokenLimits,
+    now: EpochMs,
+  ): Promise<TokenCreation> {
+    const index = tokensOf(owner.id);
+    const [unexpired = 0, all = 0, ofAll = 0] = await tx.loadAndCount(
+      [keyOf(USER, owner.id), keyOf(GUARD, index)],
+      [{ index, from: now + 1 }, { index }, { index: ALL_TOKENS }],
+    );
+    if (
+      ofCustomer !== undefined &&
+      ofAll >= ofCustomer.most &&
+      (await this.#hasAtLeast(ofCustomer.id, ofCustomer.most))
+    )
+      return 'customer_full';
+    if (!isAsVerified(await tx.get(USER, owner.id), owner)) return 'owner_changed';
+    // Those in their overlap do not count.
+    if (active !== null && unexpired >= active && (await countedOf(tx, owner.id, now)).counted >= active)
+      return 'limit_reached';
+    if (stored !== null && all >= stored && !(await makeRoom(tx, this.#events, owner.id, stored, now)))
+      return 'full';
+    await addToken(tx, this.#events, token);
+    return 'created';
+  }
+
+  async #listExpiring(from: EpochMs, until: EpochMs): Promise<ExpiringToken[]> {
+    const found: ExpiringToken[] = [];
     for await (const page of pagesOf(this.#kv, ALL_TOKENS, { from: from + 1, to: until })) {
       const inOverlap = await this.#kv.scores(
         OVERLAPS,
@@ -203,35 +253,6 @@ function withUse(id: string, stored: Stored | undefined, used: Stored | undefine
   return token && { token, use: valueOf(USE, id, used) ?? null };
 }
 
-async function createToken(
-  tx: Transaction,
-  events: Events,
-  token: Token,
-  owner: VerifiedOwner,
-  { active, stored, ofCustomer }: TokenLimits,
-  now: EpochMs,
-  hasAtLeast: (customerId: string, count: number) => Promise<boolean>,
-): Promise<TokenCreation> {
-  const index = tokensOf(owner.id);
-  const [unexpired = 0, all = 0, ofAll = 0] = await tx.loadAndCount(
-    [keyOf(USER, owner.id), keyOf(GUARD, index)],
-    [{ index, from: now + 1 }, { index }, { index: ALL_TOKENS }],
-  );
-  if (
-    ofCustomer !== undefined &&
-    ofAll >= ofCustomer.most &&
-    (await hasAtLeast(ofCustomer.id, ofCustomer.most))
-  )
-    return 'customer_full';
-  if (!isAsVerified(await tx.get(USER, owner.id), owner)) return 'owner_changed';
-  // Those in their overlap do not count.
-  if (active !== null && unexpired >= active && (await countedOf(tx, owner.id, now)).counted >= active)
-    return 'limit_reached';
-  if (stored !== null && all >= stored && !(await makeRoom(tx, events, owner.id, stored, now))) return 'full';
-  await addToken(tx, events, token);
-  return 'created';
-}
-
 async function updateTokens(
   tx: Transaction,
   first: TokenChange,
@@ -261,9 +282,8 @@ async function revokeTokens(
 ): Promise<TokenRevocation> {
   const names = new Map<string, readonly string[]>();
   for (const some of partsOf([...new Set(ids)], AT_ONCE)) {
-    const found = await Promise.all(
-      some.map(async (id) => familyOf((range) => tx.range(SUCCESSORS, range), id)),
-    );
+    await tx.load(some.map((id) => keyOf(TOKEN_ID, id)));
+    const found = await Promise.all(some.map(async (id) => familyIn(tx, id)));
     for (const [i, id] of some.entries()) names.set(id, found[i] ?? []);
   }
   const tokens = await readTokens(tx, [...names.values()].flat());
@@ -279,6 +299,13 @@ async function revokeTokens(
   const revoked = outermost(ids).flatMap((id) => families.get(id) ?? []);
   for (const { token } of revoked) await revokeToken(tx, events, token);
   return { missing, revoked: revoked.map(({ token }) => token.id) };
+}
+
+/** Nearly every token has no successors, which the commit can check without another round trip. */
+async function familyIn(tx: Transaction, id: string): Promise<string[]> {
+  const [after, before] = idsAfter(id);
+  if (await tx.has(TOKEN_ID, id)) if (tx.assumesNone({ index: SUCCESSORS, after, before })) return [id];
+  return familyOf((range) => tx.range(SUCCESSORS, range), id);
 }
 
 async function readTokens(tx: Transaction, ids: readonly string[]): Promise<Map<string, TokenWithUse>> {

@@ -5,7 +5,18 @@ import type { EpochMs } from '../../util/time.js';
 import { encode } from '../records.js';
 import { StoreUnavailable } from '../faults.js';
 import { type Kind, keyOf, valueOf } from './kinds.js';
-import type { Commit, Count, Key, Kv, Member, Range, Revision, Stored } from './kv.js';
+import {
+  countOf,
+  type Between,
+  type Commit,
+  type Count,
+  type Key,
+  type Kv,
+  type Member,
+  type Range,
+  type Revision,
+  type Stored,
+} from './kv.js';
 
 const MAX_ATTEMPTS = 30;
 const PAUSE_MS = 20;
@@ -25,6 +36,7 @@ export class Transaction {
   readonly #link = new Map<string, Map<string, number | 'revision' | null>>();
   readonly #tell: string[] = [];
   readonly #counts = new Map<string, number>();
+  readonly #none: Between[] = [];
   #isSilent = false;
   readonly #loose = new Set<Key>();
 
@@ -54,22 +66,17 @@ export class Transaction {
   }
 
   /** Reads records, and counts members as they are after that. */
-  async loadAndCount(keys: readonly Key[], counts: readonly Count[]): Promise<number[]> {
+  async loadAndCount(keys: readonly Key[], counts: readonly Count[]): Promise<readonly number[]> {
     const missing = this.#missing(keys);
-    if (this.#kv.readAndCount !== undefined) {
-      const answer = await this.#kv.readAndCount(missing, counts);
-      this.#note(missing, answer.found);
-      return answer.counts;
-    }
-    await this.load(missing);
-    return Promise.all(counts.map(async ({ index, from }) => this.#kv.count(index, from)));
+    const answer = await this.#kv.readAndCount(missing, counts);
+    this.#note(missing, answer.found);
+    return answer.counts;
   }
 
   #missing(keys: readonly Key[]): Key[] {
     return [...new Set(keys)].filter((key) => {
       if (this.#read.has(key)) return false;
-      // The commit does not check those that may change until then.
-      const recent = this.#mayGuess && !this.#loose.has(key) ? this.#kv.recent?.(key) : undefined;
+      const recent = this.#mayGuess ? this.#kv.recent(key) : undefined;
       if (recent === undefined) return true;
       this.#hasGuessed = true;
       this.#read.set(key, recent.stored);
@@ -125,8 +132,16 @@ export class Transaction {
     return this.#kv.range(index, range);
   }
 
+  /** Whether it may be assumed that nothing lies between two names, until the commit checks it. */
+  assumesNone(between: Between): boolean {
+    if (!this.#mayGuess) return false;
+    this.#none.push(between);
+    this.#hasGuessed = true;
+    return true;
+  }
+
   async count(index: string): Promise<number> {
-    const known = this.#counts.get(index) ?? (await this.#kv.count(index));
+    const known = this.#counts.get(index) ?? (await countOf(this.#kv, index));
     this.#counts.set(index, known);
     return known;
   }
@@ -179,7 +194,7 @@ export class Transaction {
         ([key, each]) => [key, each && { value: encode(each.value), ref: each.ref }] as const,
       ),
     );
-    return { expect, put, link: this.#link, tell: this.#tell, isReserved };
+    return { expect, put, link: this.#link, tell: this.#tell, none: this.#none, isReserved };
   }
 
   #linksOf(index: string): Map<string, number | 'revision' | null> {
@@ -215,38 +230,28 @@ export class Transactor {
     }
   }
 
+  /**
+   * At first, with what this process knew a moment ago. That outcome counts only if all was read after
+   * all, or if the commit finds it unchanged.
+   */
   async #try<T>(decide: (tx: Transaction) => Promise<T>, isReserved: boolean): Promise<T> {
-    const guessed = await this.#guess(decide, isReserved);
-    if (guessed !== undefined) return guessed.result;
-    for (let attempts = 1; ; attempts += 1) {
-      const tx = new Transaction(this.kv, false);
-      const result = await decide(tx);
-      if (!tx.hasChanges || (await this.kv.commit(tx.commitOf(isReserved))) !== null) return result;
+    for (let attempts = 0; ; attempts += 1) {
+      const tx = new Transaction(this.kv, attempts === 0);
+      let result: T;
+      try {
+        result = await decide(tx);
+      } catch (error) {
+        if (tx.hasGuessed) continue;
+        throw error;
+      }
+      const counts = tx.hasChanges
+        ? (await this.kv.commit(tx.commitOf(isReserved))) !== null
+        : !tx.hasGuessed;
+      if (counts) return result;
       if (attempts === MAX_ATTEMPTS)
         throw new StoreUnavailable('the same records are being changed elsewhere; try again');
-      await sleep(Math.random() * Math.min(PAUSE_MS, attempts));
+      if (!tx.hasGuessed) await sleep(Math.random() * Math.min(PAUSE_MS, attempts + 1));
     }
-  }
-
-  /**
-   * Tries a change with what this process knew a moment ago. Its outcome counts only if that was
-   * read, or if the commit finds it unchanged.
-   */
-  async #guess<T>(
-    decide: (tx: Transaction) => Promise<T>,
-    isReserved: boolean,
-  ): Promise<{ readonly result: T } | undefined> {
-    if (this.kv.recent === undefined) return undefined;
-    const tx = new Transaction(this.kv, true);
-    let result: T;
-    try {
-      result = await decide(tx);
-    } catch (error) {
-      if (tx.hasGuessed) return undefined;
-      throw error;
-    }
-    if (!tx.hasChanges) return tx.hasGuessed ? undefined : { result };
-    return (await this.kv.commit(tx.commitOf(isReserved))) === null ? undefined : { result };
   }
 }
 

@@ -1,9 +1,19 @@
 /** The queues of webhook endpoints: one for each subject, whose events are sent in order. */
 import type { StoredWebhookEvent } from '../../domain/webhook.js';
 import type { EpochMs } from '../../util/time.js';
-import { MAX_QUEUED, NO_COUNTS, SHARE } from '../webhook-store.js';
-import { deadOf, dueFor, ENDPOINTS, heldFor, queuedFor } from './indexes.js';
-import { DEAD, ENDPOINT, type EndpointState, QUEUE, type SubjectQueue } from './kinds.js';
+import { MAX_QUEUED, NO_COUNTS, SHARE } from './events.js';
+import {
+  DEAD,
+  deadOf,
+  dueFor,
+  ENDPOINT,
+  ENDPOINTS,
+  type EndpointState,
+  heldFor,
+  QUEUE,
+  queuedFor,
+  type SubjectQueue,
+} from './kinds.js';
 import type { Transaction } from './transaction.js';
 
 /** Ids of endpoints contain no slash. */

@@ -1,19 +1,37 @@
 /** Webhook events between the change that causes them and their delivery by the single sender. */
-import { deadOf, dueFor, ENDPOINTS, EXPIRY, heldFor, queuedFor } from './indexes.js';
-import type { StoredWebhookEvent } from '../../domain/webhook.js';
+import {
+  CURSOR,
+  DEAD,
+  deadOf,
+  dueFor,
+  ENDPOINT,
+  ENDPOINTS,
+  EXPIRY,
+  heldFor,
+  keyOf,
+  LEASE,
+  META,
+  QUEUE,
+  queuedFor,
+  TOKEN_ID,
+  valueOf,
+  WAITING,
+} from './kinds.js';
+import type { LockedLogin, StoredWebhookEvent } from '../../domain/webhook.js';
 import { type EpochMs, HOUR_MS } from '../../util/time.js';
 import {
-  type DeadWebhook,
   type DueWebhook,
   type EndpointStatus,
+  type Events,
   FORGET_ENDPOINT_MS,
   MAX_DEAD,
+  readCursor,
+  WAITING_EVENTS,
   type WebhookOutcome,
-  type WebhookStore,
-} from '../webhook-store.js';
-import { type Events, readCursor, WAITING_EVENTS } from './events.js';
-import { CURSOR, DEAD, ENDPOINT, keyOf, LEASE, META, QUEUE, TOKEN_ID, valueOf, WAITING } from './kinds.js';
-import type { Member } from './kv.js';
+  type WebhookSubscription,
+} from './events.js';
+import type { DeadWebhook } from '../records.js';
+import { countOf, type Member } from './kv.js';
 import { readToken } from './token-records.js';
 import { pagesOf, type Transaction, type Transactor, valueAt, valuesOf } from './transaction.js';
 import { EndpointQueues, idIn, newState } from './webhook-queues.js';
@@ -21,7 +39,10 @@ import { EndpointQueues, idIn, newState } from './webhook-queues.js';
 const BATCH = 200;
 const SENDER = 'sender';
 
-export function webhookStore(transactor: Transactor, events: Events): WebhookStore {
+export type WebhookStore = ReturnType<typeof webhookStore>;
+
+/** Token events are queued by the change that causes them, per endpoint and subject. */
+export function webhookStore(transactor: Transactor, events: Events) {
   const { kv } = transactor;
   // These changes concern events that are already stored, or make room.
   const change = async <T>(decide: (tx: Transaction) => Promise<T>): Promise<T> =>
@@ -33,10 +54,16 @@ export function webhookStore(transactor: Transactor, events: Events): WebhookSto
     while (await held(lease, false, async (tx) => distribute(tx, now)));
   };
   return {
-    subscribe: (subscriptions) => {
+    /** Sets the events that this process queues from now on. Without any, queueing costs nothing. */
+    subscribe: (subscriptions: readonly WebhookSubscription[]): void => {
       events.subscriptions = subscriptions;
     },
-    queueLocked: async (locked, customerId, now) => {
+    /** @param locked null if nobody has the login name: nothing is queued, but it takes as long */
+    queueLocked: async (
+      locked: LockedLogin | null,
+      customerId: string | null,
+      now: EpochMs,
+    ): Promise<void> => {
       if (!events.subscriptions.some((each) => each.events.includes('login.locked'))) return;
       await transactor.transact(async (tx) => {
         if (locked !== null) return events.locked(tx, locked, customerId ?? '', now);
@@ -46,14 +73,27 @@ export function webhookStore(transactor: Transactor, events: Events): WebhookSto
         tx.link('nobody', 'locked', now);
       });
     },
-    acquire: async (holder, ttl) => change(async (tx) => acquire(tx, holder, ttl, await kv.clock())),
-    release: async (lease) =>
+    /**
+     * Acquires or renews the lease of the single sender. Its name is new for each holder; null: another
+     * one has it. @param ttl milliseconds
+     */
+    acquire: async (holder: string, ttl: number) =>
+      change(async (tx) => acquire(tx, holder, ttl, await kv.clock())),
+    release: async (lease: string) =>
       held(lease, undefined, async (tx) => {
         const known = await tx.get(LEASE, SENDER);
         if (known !== undefined) tx.put(LEASE, SENDER, { ...known, until: 0 });
       }),
-    queueExpired: async (lease) => held(lease, 0, async (tx) => queueExpired(tx, events, await kv.clock())),
-    listDue: async (lease, endpoint, now, limit) => {
+    /** Queues `token.expired` for what expired since the last call. Returns 0 if no more are left. */
+    queueExpired: async (lease: string) =>
+      held(lease, 0, async (tx) => queueExpired(tx, events, await kv.clock())),
+    /** The first of each subject; null without the lease. A damaged event stops its endpoint. */
+    listDue: async (
+      lease: string,
+      endpoint: string,
+      now: EpochMs,
+      limit: number,
+    ): Promise<DueWebhook[] | null> => {
       await distributeAll(lease, now);
       if ((await valueAt(kv, LEASE, SENDER))?.name !== lease) return null;
       const state = await valueAt(kv, ENDPOINT, endpoint);
@@ -66,14 +106,23 @@ export function webhookStore(transactor: Transactor, events: Events): WebhookSto
         return queue === undefined || event === undefined ? [] : [{ event, attempts: queue.attempts }];
       });
     },
-    settle: async (lease, endpoint, event, outcome, now) =>
-      held(lease, false, async (tx) => settle(tx, endpoint, event, outcome, now)),
-    keep: async (lease, endpoints, now) => {
+    /** Returns false without the lease, or if the event is not first any more. */
+    settle: async (
+      lease: string,
+      endpoint: string,
+      event: StoredWebhookEvent,
+      outcome: WebhookOutcome,
+      now: EpochMs,
+    ) => held(lease, false, async (tx) => settle(tx, endpoint, event, outcome, now)),
+    /** Endpoints that were not named for a day are deleted. */
+    keep: async (lease: string, endpoints: readonly string[], now: EpochMs): Promise<void> => {
       await distributeAll(lease, now);
-      const lapsed = await held(lease, [], async (tx) => keepEndpoints(tx, new Set(endpoints), now));
+      const lapsed = await held<string[]>(lease, [], async (tx) =>
+        keepEndpoints(tx, new Set(endpoints), now),
+      );
       for (const endpoint of lapsed) await held(lease, undefined, async (tx) => forget(tx, endpoint));
     },
-    status: async () => {
+    status: async (): Promise<EndpointStatus[]> => {
       const found: EndpointStatus[] = [];
       const waiting = new Map<string, { count: number; oldestAt: EpochMs }>();
       for await (const page of pagesOf(kv, WAITING_EVENTS)) {
@@ -95,13 +144,17 @@ export function webhookStore(transactor: Transactor, events: Events): WebhookSto
           ...counts,
           queued: counts.queued + (more?.count ?? 0),
           oldestAt: oldest?.score ?? more?.oldestAt ?? null,
-          dead: await kv.count(deadOf(endpoint)),
+          dead: await countOf(kv, deadOf(endpoint)),
         });
       }
       return found;
     },
-    listDead: async (endpoint) => valuesOf(kv, deadOf(endpoint), DEAD, (name) => idIn(endpoint, name)),
-    resend: async (endpoint, ids) => change(async (tx) => resend(tx, endpoint, ids, await kv.clock())),
+    /** Oldest first. */
+    listDead: async (endpoint: string) =>
+      valuesOf(kv, deadOf(endpoint), DEAD, (name) => idIn(endpoint, name)),
+    /** Requeues dead letters (null: all), enables the endpoint and makes its events due. Returns how many. */
+    resend: async (endpoint: string, ids: readonly string[] | null) =>
+      change(async (tx) => resend(tx, endpoint, ids, await kv.clock())),
   };
 }
 

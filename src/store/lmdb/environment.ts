@@ -1,11 +1,12 @@
-import { chmodSync } from 'node:fs';
+import { chmodSync, statfsSync } from 'node:fs';
 import { join } from 'node:path';
-import { type Database, open, type RootDatabase } from 'lmdb';
+import { ABORT, type Database, open, type RootDatabase } from 'lmdb';
 import { makeFolder } from '../../files/make-folder.js';
 import { StoreUnavailable } from '../faults.js';
-import { MAX_PROCESSES, OpeningLock } from './opening-lock.js';
-import { refuseForbidden, unopened } from './unopened.js';
-import { refuseDamaged } from './verify.js';
+import { refuseDamaged, refuseForbidden, unopened } from './unopened.js';
+import { keyOf, QUESTION } from '../core/kinds.js';
+import type { Key } from '../core/kv.js';
+import { CHANGED_KEYS, changedByKey, type Ended, endedByName, type Endings } from '../endings.js';
 
 /** Version of the layout below. Another one is refused. */
 const FORMAT = 2;
@@ -74,4 +75,146 @@ function refuseFormat({ root, meta }: Environment, path: string): void {
       `${path} was written by another version of Latchkey (format ${format}, this one reads ${FORMAT})`,
     );
   root.transactionSync(() => meta.putSync('format', FORMAT));
+}
+
+/** LMDB's default of 126 is less than the number of workers may be. */
+const MAX_PROCESSES = 1_024;
+const FILE = 'opening.mdb';
+/** The file holds no records, but processes that have it open still lock it. */
+const REMEDY = `stop every process that uses the store, and remove ${FILE}, which holds no records`;
+
+/**
+ * A lock that all processes share: none opens the store while another one writes, because LMDB
+ * could lose that commit and damage the file (ITS#9496). The end of a process releases it.
+ */
+export class OpeningLock {
+  readonly #environment: RootDatabase;
+
+  constructor(folder: string) {
+    const path = join(folder, FILE);
+    for (const file of [path, `${path}-lock`]) refuseForbidden(file);
+    refuseDamaged(path, true, REMEDY);
+    this.#environment = open({
+      path,
+      noSubdir: true,
+      overlappingSync: false,
+      maxReaders: MAX_PROCESSES,
+    });
+    for (const file of [path, `${path}-lock`]) chmodSync(file, 0o600);
+  }
+
+  hold<T>(work: () => T): T {
+    let result: T | undefined;
+    this.#environment.transactionSync(() => {
+      result = work();
+      return ABORT;
+    });
+    return result as T;
+  }
+
+  async close(): Promise<void> {
+    await this.#environment.close();
+  }
+}
+
+/**
+ * Refuses writes before the disk is full: a map that cannot grow can end the process, and reads
+ * must go on (https://github.com/kriszyp/lmdb-js).
+ * @param minFree bytes; 0 checks nothing
+ * @param isReserved low space must never prevent revoking, locking or setting passwords
+ */
+export function requireSpace(path: string, minFree: number, isReserved: boolean): void {
+  if (minFree === 0) return;
+  const { bavail, bsize } = statfsSync(path);
+  if (bavail * bsize >= (isReserved ? minFree / 4 : minFree)) return;
+  const free = Math.floor((bavail * bsize) / 1024);
+  throw new StoreUnavailable(
+    `the disk of ${path} is nearly full (${free} KiB free); writes to the store are refused`,
+  );
+}
+
+const KEPT = 1_000;
+/** How often a process polls for new entries, in milliseconds. */
+const POLL_MS = 25;
+
+/** Distinguishes keys of records that changed from names of what ended (`revocations.ts`). */
+const CHANGED = 'key:';
+const QUESTIONS = keyOf(QUESTION, '');
+
+export function entryFor(key: Key, existed: boolean, isRemoved: boolean): string | undefined {
+  const isQuestion = !isRemoved && key.startsWith(QUESTIONS);
+  const mayEnd = existed && CHANGED_KEYS.some((start) => key.startsWith(start));
+  return isQuestion || mayEnd ? CHANGED + key : undefined;
+}
+
+export function appendEnded({ ended }: Environment, names: readonly string[]): void {
+  if (names.length === 0) return;
+  let last = lastOf(ended);
+  for (const name of names) {
+    last += 1;
+    ended.putSync(last, name);
+    ended.removeSync(last - KEPT);
+  }
+}
+
+interface NewEntries {
+  readonly names: readonly string[];
+  /** False if earlier ones were already removed: anything may have ended. */
+  readonly areAll: boolean;
+}
+
+export class EndedLog {
+  readonly #env: Environment;
+  readonly #endings: Endings;
+  readonly #timer: NodeJS.Timeout;
+  #last: number;
+
+  constructor(env: Environment, endings: Endings) {
+    this.#env = env;
+    this.#endings = endings;
+    this.#last = lastOf(env.ended);
+    this.#timer = setInterval(() => this.#poll(), POLL_MS).unref();
+  }
+
+  close(): void {
+    clearInterval(this.#timer);
+  }
+
+  #poll(): void {
+    let entries: NewEntries;
+    try {
+      this.#env.root.resetReadTxn();
+      entries = this.#readNew();
+    } catch {
+      // While the store cannot be read, requests are refused and open streams end when they are
+      // rechecked.
+      return;
+    }
+    this.#report(entries);
+  }
+
+  #readNew(): NewEntries {
+    const { ended } = this.#env;
+    const last = lastOf(ended);
+    if (last === this.#last) return { names: [], areAll: true };
+    const from = this.#last;
+    const names = [...ended.getRange({ start: from + 1 })].map(({ value }) => value);
+    // If they could not be read, the next poll reads them.
+    this.#last = last;
+    return { names, areAll: last - from <= KEPT };
+  }
+
+  /** Reports new entries: first what ended, then the questions, which were asked after it. */
+  #report({ names, areAll }: NewEntries): void {
+    const ended = names.filter((name) => !name.startsWith(CHANGED));
+    const keys = names.filter((name) => name.startsWith(CHANGED)).map((name) => name.slice(CHANGED.length));
+    const all: Ended = new Map([...changedByKey(keys), ...endedByName(ended)]);
+    this.#endings.ended(areAll ? all : null);
+    for (const key of keys) if (key.startsWith(QUESTIONS)) this.#endings.asked(key.slice(QUESTIONS.length));
+  }
+}
+
+function lastOf(ended: Environment['ended']): number {
+  const [last = 0] = ended.getKeys({ reverse: true, limit: 1 });
+  return last;
 }

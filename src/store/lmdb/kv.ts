@@ -3,24 +3,25 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { LRUCache } from 'lru-cache';
 import type { EpochMs } from '../../util/time.js';
 import {
+  type Between,
   type Commit,
+  type Count,
   type Followed,
   type Key,
   type Kv,
   MAX_REFS,
   type Member,
   type Range,
+  type ReadAndCounted,
   type Revision,
   type Stored,
-  type Touch,
   storedOf,
   textOf,
+  type Touch,
 } from '../core/kv.js';
 import { StoreUnavailable } from '../faults.js';
 import { partsOf } from '../parts.js';
-import type { DiskSpace } from './disk-space.js';
-import { appendEnded, entryFor } from './ended-log.js';
-import type { Environment } from './environment.js';
+import { appendEnded, entryFor, type Environment, requireSpace } from './environment.js';
 import { upTo } from '../../util/lru.js';
 
 /** LMDB fails on keys of more than 1978 bytes. No id or login is that long. */
@@ -37,13 +38,13 @@ const NOTHING: Followed = { chain: [], beside: undefined };
 export class LmdbKv implements Kv {
   readonly urgent = this;
   readonly #env: Environment;
-  readonly #space: DiskSpace;
+  readonly #requireSpace: (isReserved: boolean) => void;
   readonly #known: DecodedRecords;
   readonly #closing: () => void;
 
-  constructor(env: Environment, space: DiskSpace, closing: () => void) {
+  constructor(env: Environment, path: string, minFree: number, closing: () => void) {
     this.#env = env;
-    this.#space = space;
+    this.#requireSpace = (isReserved) => requireSpace(path, minFree, isReserved);
     this.#known = new DecodedRecords(env);
     this.#closing = closing;
   }
@@ -71,6 +72,14 @@ export class LmdbKv implements Kv {
     }
   }
 
+  recent(): undefined {
+    return undefined;
+  }
+
+  readAndCount(keys: readonly Key[], counts: readonly Count[]): ReadAndCounted {
+    return { found: this.read(keys), counts: counts.map((each) => this.#count(each)) };
+  }
+
   range(index: string, { from = -Infinity, to = Infinity, after, before, limit }: Range): Member[] {
     if (!isKey(index)) return [];
     return this.attempt(() => {
@@ -89,13 +98,6 @@ export class LmdbKv implements Kv {
     });
   }
 
-  count(index: string, from = -Infinity, to = Infinity): number {
-    if (!isKey(index)) return 0;
-    return this.attempt(() =>
-      this.#env.members.getKeysCount({ start: [index, from, ''], end: [index, to + 0.5, ''] }),
-    );
-  }
-
   scores(index: string, names: readonly string[]): (number | undefined)[] {
     return this.attempt(() => names.map((name) => this.#env.scores.get([index, name])));
   }
@@ -104,6 +106,7 @@ export class LmdbKv implements Kv {
   commit(change: Commit): Revision | null {
     return this.#write(change.isReserved, () => {
       for (const [key, revision] of change.expect) if (this.#known.revisionOf(key) !== revision) return null;
+      if (change.none.some((each) => this.#hasBetween(each))) return null;
       const number = (this.#env.meta.get(REVISION) ?? 0) + 1;
       const revision = String(number);
       this.#env.meta.putSync(REVISION, number);
@@ -144,7 +147,7 @@ export class LmdbKv implements Kv {
   }
 
   /** Frees the snapshots of killed processes, for which the file would grow with each write. */
-  forgetKilledReaders(): void {
+  tidy(): void {
     this.#env.root.readerCheck();
   }
 
@@ -166,11 +169,23 @@ export class LmdbKv implements Kv {
 
   #write<T>(isReserved: boolean, work: () => T): T {
     try {
-      this.#space.require(isReserved);
+      this.#requireSpace(isReserved);
       return this.#env.openingLock.hold(() => this.#env.root.transactionSync(work));
     } catch (error) {
       throw asUnavailable(error);
     }
+  }
+
+  #count({ index, from = -Infinity }: Count): number {
+    if (!isKey(index)) return 0;
+    return this.attempt(() =>
+      this.#env.members.getKeysCount({ start: [index, from, ''], end: [index, Infinity, ''] }),
+    );
+  }
+
+  #hasBetween({ index, after, before }: Between): boolean {
+    const range = { start: [index, 0, after], end: [index, 0, before], exclusiveStart: true };
+    return this.#env.members.getKeysCount(range) > 0;
   }
 
   #link(index: string, name: string, score: number | null): void {

@@ -2,9 +2,7 @@ import { Client } from 'pg';
 import { newId } from '../../domain/secret.js';
 import { type Attempt, COVER_MS, HEARTBEAT_MS, Link, type LinkEvents } from '../link.js';
 import { StoreUnavailable } from '../faults.js';
-import type { PostgresClient } from './client.js';
-import { asConnectionFailed, connectionOptions } from './connect.js';
-import { emptied, reasonOf } from './failures.js';
+import { asConnectionFailed, connectionOptions, emptied, type PostgresClient, reasonOf } from './client.js';
 import { FEED } from './schema.js';
 
 /**

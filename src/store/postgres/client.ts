@@ -1,12 +1,25 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Pool, type PoolClient, type QueryArrayConfig } from 'pg';
+import { checkServerIdentity } from 'node:tls';
+import {
+  type ClientBase,
+  type ClientConfig,
+  DatabaseError,
+  Pool,
+  type PoolClient,
+  type QueryArrayConfig,
+} from 'pg';
+import type { Config } from '../../config/schema/config.js';
 import { newId } from '../../domain/secret.js';
 import { MAX_TIMER_MS } from '../../util/time.js';
+import type { Changing } from '../core/kv.js';
 import { OutcomeUnknown, StoreUnavailable } from '../faults.js';
-import { asConnectionFailed, connectionOptions, refuseStandby } from './connect.js';
-import { asUnavailable, isConflict, isLost, isRefused, reasonOf, TimedOut } from './failures.js';
 import { Schema } from './schema.js';
-import type { PostgresSettings } from './settings.js';
+import { parsePostgresUrl } from '../../domain/postgres-address.js';
+import { ConnectionFailed } from '../../util/system-error.js';
+import { tlsOptions } from '../tls.js';
+
+/** The settings of `store` with `type: postgres` that concern its connections. */
+export type PostgresSettings = Omit<Extract<Config['store'], { type: 'postgres' }>, 'type' | 'sealing_key'>;
 
 /** Timeout of a change, as a multiple of that of a query: giving it up late costs less. */
 const CHANGE_TIMES = 4;
@@ -26,8 +39,8 @@ type Row = readonly unknown[];
 export class PostgresClient {
   readonly settings: PostgresSettings;
   readonly schema: Schema;
-  /** Called with the names of what this process ended for good (`revocations.ts`). */
-  ended: (names: readonly string[]) => void = () => undefined;
+  /** Makes each change of this process. */
+  changing: Changing = async (_, make) => make();
   readonly #pool: Pool;
   readonly #changeTimeout: number;
   /** Why the server could not be reached at the latest attempt. */
@@ -160,4 +173,128 @@ export class PostgresClient {
       clearTimeout(timer);
     }
   }
+}
+
+/** Timeout for a connection, in milliseconds. */
+const CONNECT_TIMEOUT_MS = 2_000;
+
+/** Returns the options of a connection, with the TLS files as they are now. */
+export function connectionOptions(settings: PostgresSettings, url = settings.url): ClientConfig {
+  const server = parsePostgresUrl(url);
+  if (server === undefined) throw new RangeError('a URL of PostgreSQL that was not checked');
+  const { host, port, database, user, password = settings.password, tls } = server;
+  const name = settings.tls?.server_name ?? null;
+  const ssl = {
+    ...tlsOptions(settings.tls, host),
+    // The library names the host to the server.
+    ...(name === null ? {} : { checkServerIdentity: (_: string, certificate: Certificate) => checkServerIdentity(name, certificate) }),
+  }; // prettier-ignore
+  return {
+    host,
+    port,
+    database,
+    ...(user === undefined ? {} : { user }),
+    ...(password === null ? {} : { password }),
+    ssl: tls || settings.tls !== null ? ssl : false,
+    application_name: 'latchkey',
+    connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
+    keepAlive: true,
+  };
+}
+
+type Certificate = Parameters<typeof checkServerIdentity>[1];
+
+/**
+ * Wraps an error of a connection attempt, which does not name the server.
+ *
+ * @param config of the connection
+ */
+export function asConnectionFailed({ host, port }: ClientConfig, error: unknown): ConnectionFailed {
+  const { message, code } = error as NodeJS.ErrnoException;
+  const address = `${host}:${port}`;
+  if (/timeout/i.test(message)) return new ConnectionFailed(address, undefined);
+  // An error of the server has a code that says less than its message.
+  const isSystem = /^(?:E|CERT_|DEPTH_|SELF_|UNABLE_)/.test(code ?? '');
+  return new ConnectionFailed(address, isSystem ? (error as Error) : new Error(message, { cause: error }));
+}
+
+/** Refuses a server that only repeats another one: what it holds may be old. */
+async function refuseStandby(connection: ClientBase, timeout: number): Promise<void> {
+  const { rows } = await connection.query({
+    text: 'SELECT pg_is_in_recovery()',
+    rowMode: 'array',
+    query_timeout: timeout,
+  } as QueryArrayConfig);
+  if (rows[0]?.[0] !== false) throw new Error(AT_STANDBY);
+}
+
+const AT_STANDBY = 'the server is a standby';
+const FORBIDDEN = 'the PostgreSQL user lacks a permission of those in docs/storage.md';
+const EMPTY = 'the store is empty: start a server or run "latchkey apply" to begin one, or restore it';
+
+/** Codes of a missing schema, table or function. */
+const MISSING = ['3F000', '42P01', '42883'];
+/** Codes of changes that met others in a way that one of them has to be repeated. */
+const CONFLICTS = ['40001', '40P01'];
+/** Code of an insertion of what is there: the mark of a change that was given up. */
+const GIVEN_UP = '23505';
+
+function codeOf(error: unknown): string | undefined {
+  return error instanceof DatabaseError ? error.code : undefined;
+}
+
+/**
+ * Whether the server refused a statement, which therefore changed nothing. If it ends the connection
+ * (classes 08 and 57P), it may have made the change before.
+ */
+function isRefused(error: unknown): boolean {
+  const code = codeOf(error);
+  return code !== undefined && !/^(?:08|57P)/.test(code);
+}
+
+/** Whether a refused change has to be decided again. */
+function isConflict(error: unknown): boolean {
+  return CONFLICTS.includes(codeOf(error) ?? '');
+}
+
+/** Whether there is no such schema or table. */
+export function isMissing(error: unknown): boolean {
+  return MISSING.includes(codeOf(error) ?? '');
+}
+
+/** Whether a table has other columns. */
+export function isForeign(error: unknown): boolean {
+  return codeOf(error) === '42703';
+}
+
+/** Whether a connection is of no use any more: it was lost, unanswered, or is to a standby now. */
+function isLost(error: unknown): boolean {
+  return !isRefused(error) || codeOf(error) === '25006';
+}
+
+/** The server did not answer in time. */
+class TimedOut extends Error {
+  override readonly message = 'no response in time';
+}
+
+/** Converts an error into the one that a caller of the store gets. */
+function asUnavailable(error: unknown): StoreUnavailable {
+  if (error instanceof StoreUnavailable) return error;
+  if (isMissing(error)) return new StoreUnavailable(EMPTY, { cause: error });
+  return new StoreUnavailable(`${kindOf(error)} (${reasonOf(error)})`, { cause: error });
+}
+
+/** The error of a store whose tables hold nothing, not even its mark. */
+export function emptied(): StoreUnavailable {
+  return new StoreUnavailable(EMPTY);
+}
+
+function kindOf(error: unknown): string {
+  const code = codeOf(error);
+  if (code === '42501') return FORBIDDEN;
+  return code === GIVEN_UP ? 'the change was given up' : 'PostgreSQL is unavailable';
+}
+
+export function reasonOf(error: unknown): string {
+  return codeOf(error) === '25006' ? AT_STANDBY : error instanceof Error ? error.message : String(error);
 }

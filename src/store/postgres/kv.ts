@@ -1,13 +1,24 @@
 /** The store in PostgreSQL: records and members of indexes in two tables. */
 import { CHANGED_KEYS } from '../endings.js';
 import type { EpochMs } from '../../util/time.js';
-import { DECLARED, LEGACY_KEYS } from '../core/indexes.js';
-import { keyOf, QUESTION, TOKEN, USER } from '../core/kinds.js';
-import { KnownRecords } from '../core/known-records.js';
-import type { Commit, Followed, Key, Kv, Member, Range, Revision, Stored, Touch } from '../core/kv.js';
+import { DECLARED, keyOf, LEGACY_KEYS, QUESTION, TOKEN, USER } from '../core/kinds.js';
+import {
+  type Commit,
+  type Count,
+  type Followed,
+  type Key,
+  KnownRecords,
+  type Kv,
+  type Member,
+  type Range,
+  type ReadAndCounted,
+  type Revision,
+  type Stored,
+  textOf,
+  type Touch,
+} from '../core/kv.js';
 import { partsOf } from '../parts.js';
-import type { PostgresClient } from './client.js';
-import { emptied } from './failures.js';
+import { emptied, type PostgresClient } from './client.js';
 import { MAX_NAME, META } from './schema.js';
 
 /** Prefix of what a change announces, beside keys of changed records. */
@@ -31,7 +42,7 @@ export class PostgresKv implements Kv {
     if (keys.length === 0) return [];
     const { records } = this.#client.schema;
     const rows = await this.#client.query(
-      `SELECT ${textOf('r')} FROM ${records} AS m CROSS JOIN unnest($1::text[]) WITH ORDINALITY AS k(key, place)
+      `SELECT ${textIn('r')} FROM ${records} AS m CROSS JOIN unnest($1::text[]) WITH ORDINALITY AS k(key, place)
        LEFT JOIN ${records} AS r ON r.key = k.key WHERE m.key = '${META}' ORDER BY k.place`,
       [keys.map(escaped)],
     );
@@ -42,7 +53,7 @@ export class PostgresKv implements Kv {
   async follow(key: Key, beside: Key = ''): Promise<Followed> {
     const { records } = this.#client.schema;
     const [row] = await this.#client.query(
-      `SELECT ${['u', 'a', 'b', 'c'].map(textOf).join()} FROM ${records} AS m LEFT JOIN ${records} AS u ON u.key = $2
+      `SELECT ${['u', 'a', 'b', 'c'].map(textIn).join()} FROM ${records} AS m LEFT JOIN ${records} AS u ON u.key = $2
        LEFT JOIN ${records} AS a ON a.key = $1 LEFT JOIN ${records} AS b ON b.key = a.ref
        LEFT JOIN ${records} AS c ON c.key = b.ref WHERE m.key = '${META}'`,
       [escaped(key), escaped(beside)],
@@ -54,6 +65,31 @@ export class PostgresKv implements Kv {
       texts.filter((text) => text !== null),
     );
     return { chain, beside: this.#known.get(beside, used ?? null) };
+  }
+
+  recent(key: Key): { readonly stored: Stored | undefined } | undefined {
+    return this.#known.recent(key);
+  }
+
+  async readAndCount(keys: readonly Key[], counts: readonly Count[]): Promise<ReadAndCounted> {
+    const { records, members } = this.#client.schema;
+    const [row] = await this.#client.query(
+      `SELECT ARRAY(
+         SELECT ${textIn('r')} FROM unnest($1::text[]) WITH ORDINALITY AS k(key, place)
+         LEFT JOIN ${records} AS r ON r.key = k.key ORDER BY k.place
+       ), ARRAY(
+         SELECT (SELECT count(*) FROM ${members} AS m WHERE m.index = c.index AND m.score >= c.least)
+         FROM unnest($2::text[], $3::float8[]) WITH ORDINALITY AS c(index, least, place) ORDER BY c.place
+       ) FROM ${records} WHERE key = '${META}'`,
+      [
+        keys.map(escaped),
+        counts.map(({ index }) => escaped(index)),
+        counts.map(({ from }) => from ?? -Infinity),
+      ],
+    );
+    if (row === undefined) throw emptied();
+    const [texts, found] = row as [(string | null)[], string[]];
+    return { found: keys.map((key, i) => this.#known.get(key, texts[i] ?? null)), counts: found.map(Number) };
   }
 
   async range(index: string, { from, to, after, before, limit }: Range): Promise<Member[]> {
@@ -73,14 +109,6 @@ export class PostgresKv implements Kv {
     return rows.map(([name, score]) => ({ name: unescaped(name as string), score: score as number }));
   }
 
-  async count(index: string, from = -Infinity, to = Infinity): Promise<number> {
-    const [row] = await this.#client.query(
-      `SELECT count(*) FROM ${this.#client.schema.members} WHERE index = $1 AND score BETWEEN $2 AND $3`,
-      [escaped(index), from, to],
-    );
-    return Number(row?.[0]);
-  }
-
   async scores(index: string, names: readonly string[]): Promise<(number | undefined)[]> {
     const rows = await this.#client.query(
       `SELECT m.score FROM unnest($2::text[]) WITH ORDINALITY AS n(name, place)
@@ -91,6 +119,10 @@ export class PostgresKv implements Kv {
   }
 
   async commit(change: Commit): Promise<Revision | null> {
+    return this.#client.changing(change, async () => this.#commit(change));
+  }
+
+  async #commit(change: Commit): Promise<Revision | null> {
     const put = [...change.put];
     const links = [...change.link].flatMap(([index, names]) =>
       [...names].map(([name, score]) => [index, name, score] as const),
@@ -106,8 +138,15 @@ export class PostgresKv implements Kv {
       links.map(([, , score]) => (score === 'revision' ? 'NaN' : score)),
       announcedBy(change).map(announcement),
       put.map(([key]) => key).filter((key) => CHANGED_KEYS.some((start) => key.startsWith(start))),
+      change.none.map(({ index }) => escaped(index)),
+      change.none.map(({ after }) => escaped(after)),
+      change.none.map(({ before }) => escaped(before)),
     ]);
-    if (revision !== null && change.tell.length > 0) this.#client.ended(change.tell);
+    if (revision === null) {
+      this.#known.forget(change.expect.keys());
+      return null;
+    }
+    for (const [key, each] of put) this.#known.get(key, each && textOf(revision, each.ref, each.value));
     return revision;
   }
 
@@ -121,6 +160,7 @@ export class PostgresKv implements Kv {
           some.map(({ value }) => JSON.stringify(value)),
           some.map(({ of }) => escaped(of)),
         ]);
+    this.#known.forget(uses.map(({ key }) => key));
   } // prettier-ignore
 
   confirmMissing(): void {
@@ -132,13 +172,17 @@ export class PostgresKv implements Kv {
     return Math.trunc(Number(row?.[0]));
   }
 
+  async tidy(): Promise<void> {
+    await this.#client.query(this.#client.schema.removeExpired);
+  }
+
   async close(): Promise<void> {
     await this.#client.close();
   }
 }
 
 /** Returns the text of a record as `storedOf` decodes it. */
-function textOf(record: string): string {
+function textIn(record: string): string {
   return `${record}.rev || '|' || coalesce(${record}.ref, '') || '|' || ${record}.value`;
 }
 

@@ -60,7 +60,8 @@ DO $do$ BEGIN
   IF to_regproc('${this.commit}') IS NULL THEN
     CREATE FUNCTION ${this.commit}(
       mark text, expected text[], revisions bigint[], put text[], refs text[], vals text[],
-      indexes text[], names text[], scores double precision[], told text[], watched text[]
+      indexes text[], names text[], scores double precision[], told text[], watched text[],
+      betweens text[], afters text[], befores text[]
     ) RETURNS bigint LANGUAGE plpgsql SET lock_timeout = '${LOCK_TIMEOUT}' AS $commit$${this.#commitBody}$commit$;
   END IF;
 END $do$`;
@@ -118,6 +119,10 @@ BEGIN
   IF EXISTS (
     SELECT FROM unnest(expected, revisions) AS e(key, rev) LEFT JOIN ${this.records} AS r ON r.key = e.key
     WHERE r.rev IS DISTINCT FROM e.rev
+  ) THEN RETURN NULL; END IF;
+  IF EXISTS (
+    SELECT FROM unnest(betweens, afters, befores) AS n(index, after, before)
+    JOIN ${this.members} AS m ON m.index = n.index AND m.member > n.after AND m.member < n.before
   ) THEN RETURN NULL; END IF;
   revision := nextval('"${this.name}".revisions');
   told := told || ARRAY(SELECT to_json(key)::text FROM ${this.records} WHERE key = ANY(watched));

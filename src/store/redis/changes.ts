@@ -1,10 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { OutcomeUnknown } from '../faults.js';
-import type { Acknowledgement } from './acknowledge.js';
-import { asUnavailable, endIfLost, isConflict, mayHaveExecuted, reasonOf } from './failures.js';
-import { answerIn, CONFIRM, GIVEN_UP, MARK_MS } from './marks.js';
+import { Command, ReplyError } from 'ioredis';
+import { OutcomeUnknown, RecordUnreadable, StoreUnavailable } from '../faults.js';
+import { answerIn, CONFIRM, DAMAGED, GIVEN_UP, MARK_MS, PARTLY } from './scripts.js';
 import type { Master } from './master.js';
 import type { MasterSession } from './session.js';
+import { MAX_TIMER_MS } from '../../util/time.js';
+import { isUnsent, type RedisSettings } from './connect.js';
 
 /** How long to ask about an unanswered change, and how often, in milliseconds. */
 const CONFIRM_MS = 5_000;
@@ -101,3 +102,143 @@ export class Changes {
 }
 
 class GivenUp extends Error {}
+
+/** The number of replicas that must have a change, and how long to wait for them (milliseconds). */
+export type AcknowledgeSettings = NonNullable<RedisSettings['acknowledge']>;
+
+/** The number of replicas that confirmed; of WAITAOF also whether the server itself did. */
+type Answer = number | [local: number, replicas: number];
+
+const WAITAOF_SINCE = [7, 2] as const;
+
+/**
+ * `WAIT` covers everything that was written on its connection before, so changes whose replies
+ * arrive together share one.
+ */
+export class Acknowledgement {
+  readonly #settings: AcknowledgeSettings;
+  readonly #commandTimeout: number;
+  readonly #due = new WeakMap<MasterSession, Promise<number>>();
+  readonly #onDisk = new WeakMap<MasterSession, Promise<boolean>>();
+
+  constructor(settings: AcknowledgeSettings, commandTimeout: number) {
+    this.#settings = settings;
+    this.#commandTimeout = commandTimeout;
+  }
+
+  /** @throws OutcomeUnknown if not enough replicas confirm it in time */
+  async wait(session: MasterSession): Promise<void> {
+    const { replicas } = this.#settings;
+    const count = await this.#wait(session);
+    if (count >= replicas) return;
+    throw new OutcomeUnknown(`${Math.max(0, count)} of ${replicas} replicas acknowledged it`);
+  }
+
+  #wait(session: MasterSession): Promise<number> {
+    const due = this.#due.get(session);
+    if (due !== undefined) return due;
+    const next = this.#send(session);
+    this.#due.set(session, next);
+    return next;
+  }
+
+  async #send(session: MasterSession): Promise<number> {
+    const onDisk = await this.#waitsForDisk(session);
+    // Let all replies of one packet share the command.
+    await new Promise((resolve) => setImmediate(resolve));
+    this.#due.delete(session);
+    const { replicas, timeout } = this.#settings;
+    const command = onDisk
+      ? new Command('waitaof', [1, replicas, timeout])
+      : new Command('wait', [replicas, timeout]);
+    command.setTimeout(Math.min(timeout + this.#commandTimeout, MAX_TIMER_MS));
+    const answer = await (session.changes.sendCommand(command) as Promise<Answer>).catch((error: unknown) => {
+      // WAITAOF fails once the file is turned off.
+      this.#onDisk.delete(session);
+      throw error;
+    });
+    if (typeof answer === 'number') return answer;
+    return answer[0] === 1 ? answer[1] : -1;
+  }
+
+  #waitsForDisk(session: MasterSession): Promise<boolean> {
+    const known = this.#onDisk.get(session);
+    if (known !== undefined) return known;
+    const onDisk = writesAppendOnlyFile(session);
+    this.#onDisk.set(session, onDisk);
+    onDisk.catch(() => this.#onDisk.delete(session));
+    return onDisk;
+  }
+}
+
+async function writesAppendOnlyFile({ changes }: MasterSession): Promise<boolean> {
+  const [server, persistence] = await Promise.all([changes.info('server'), changes.info('persistence')]);
+  const [, major = '0', minor = '0'] = /^redis_version:(\d+)\.(\d+)/m.exec(server) ?? [];
+  const [sinceMajor, sinceMinor] = WAITAOF_SINCE;
+  const knows = Number(major) > sinceMajor || (Number(major) === sinceMajor && Number(minor) >= sinceMinor);
+  return knows && /^aof_enabled:1/m.test(persistence);
+}
+
+export function endIfLost(session: MasterSession | undefined, error: unknown): void {
+  if (error instanceof ReplyError && /^(READONLY|MOVED|ASK) /.test((error as Error).message))
+    session?.end(`it is no longer the master: ${(error as Error).message}`);
+  // The library reports the closed connection only in a later turn of the event loop.
+  else if (isUnsent(error) || session?.commands.status !== 'ready' || session.changes.status !== 'ready')
+    session?.end('the connection was closed');
+}
+
+const FORBIDDEN = 'the Redis user lacks a permission of those in docs/storage.md';
+
+const FAILED_SCRIPT = new RegExp(`^(${DAMAGED}|${PARTLY})(\\S+) (.*)$`, 's');
+
+/** Whether Redis may have executed a command although it sent no reply. */
+function mayHaveExecuted(error: unknown): boolean {
+  return !(error instanceof ReplyError || isUnsent(error));
+}
+
+export function asUnavailable(error: unknown): StoreUnavailable {
+  if (error instanceof StoreUnavailable) return error;
+  // Our own scripts refuse with a complete sentence.
+  if (error instanceof Error && error.message.startsWith('LATCHKEY ')) {
+    return new StoreUnavailable(error.message.slice('LATCHKEY '.length));
+  }
+  const [, report, key, reason] =
+    FAILED_SCRIPT.exec(error instanceof ReplyError ? reasonOf(error) : '') ?? [];
+  if (report === PARTLY) {
+    const hint = isForbidden(error) ? `${FORBIDDEN}: ` : '';
+    return new OutcomeUnknown(`it failed in the middle, at the key ${key}: ${hint}${reason}`, {
+      cause: error,
+    });
+  }
+  if (report === DAMAGED)
+    return new RecordUnreadable(`the key ${key} in Redis is damaged (${reason})`, { cause: error });
+  return new StoreUnavailable(`${kindOf(error)} (${reasonOf(error)})`, { cause: error });
+}
+
+function kindOf(error: unknown): string {
+  if (isForbidden(error)) return FORBIDDEN;
+  return isScriptError(error) ? 'a script failed in Redis' : 'Redis is unavailable';
+}
+
+/** Whether Redis refused a command, maybe while the connection was opened. */
+function isForbidden(error: unknown): boolean {
+  for (let cause = error; cause instanceof Error; cause = cause.cause)
+    if (cause instanceof ReplyError && /\bNOPERM |can't run this command/.test(cause.message)) return true;
+  return false;
+}
+
+/** Whether a script failed by itself. If a command in it was refused, the error is that command's. */
+function isScriptError(error: unknown): boolean {
+  if (!(error instanceof ReplyError)) return false;
+  const { message } = error as Error;
+  return message.startsWith('ERR ') && message.includes('user_script:') && !/ -[A-Z]+ /.test(message);
+}
+
+function reasonOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}
+
+/** Whether a change repeated on another master met other records: maybe its own effect. */
+function isConflict(answer: unknown): boolean {
+  return answer === '';
+}

@@ -1,23 +1,21 @@
-import { type Redis, ReplyError } from 'ioredis';
+import { Command, type Redis, ReplyError } from 'ioredis';
 import { newId } from '../../domain/secret.js';
 import { MAX_TIMER_MS } from '../../util/time.js';
+import type { Changing } from '../core/kv.js';
 import { StoreUnavailable } from '../faults.js';
-import { Acknowledgement } from './acknowledge.js';
-import { Changes } from './changes.js';
-import { asUnavailable, endIfLost } from './failures.js';
-import { nodeOf } from './connect.js';
+import { Acknowledgement, asUnavailable, Changes, endIfLost } from './changes.js';
+import { nodeOf, type RedisSettings } from './connect.js';
 import { type Adopt, Master } from './master.js';
 import {
   announcementPrefix,
   BEGIN,
   isChange,
-  runScript,
+  type Script,
   type ScriptName,
   type Scripts,
   scriptsFor,
 } from './scripts.js';
 import type { MasterSession } from './session.js';
-import type { RedisSettings } from './settings.js';
 
 /** How long a start waits for a connection: long enough to learn why there is none. */
 const FIRST_CONNECTION_MS = 2_500;
@@ -30,8 +28,8 @@ const STOOD_STILL_MS = 25;
 export interface ClientEvents {
   /** Called before anything else uses the session. */
   readonly adopt: Adopt;
-  /** Called with the names of what this process ended for good (`revocations.ts`). */
-  readonly ended: (names: readonly string[]) => void;
+  /** Makes each change of this process. */
+  readonly changing: Changing;
 }
 
 /**
@@ -41,7 +39,7 @@ export interface ClientEvents {
 export class RedisClient {
   /** Key prefix in braces: the hash tag that puts all keys in one slot. */
   readonly prefix: string;
-  events: ClientEvents = { adopt: async () => undefined, ended: () => undefined };
+  events: ClientEvents = { adopt: async () => undefined, changing: async (_, make) => make() };
   readonly #master: Master;
   readonly #database: number;
   readonly #scripts: Scripts;
@@ -165,4 +163,33 @@ export class RedisClient {
   async close(): Promise<void> {
     await this.#master.close();
   }
+}
+
+/** A server that does not know the digest (yet, or after a failover) is sent the text. */
+async function runScript(
+  connection: Redis,
+  { sha, text }: Script,
+  keys: readonly string[],
+  args: readonly (string | number)[],
+  timeout?: number,
+): Promise<unknown> {
+  const rest = [keys.length, ...keys, ...args];
+  try {
+    return await send(connection, 'evalsha', [sha, ...rest], timeout);
+  } catch (error) {
+    if (!(error instanceof Error) || !error.message.startsWith('NOSCRIPT')) throw error;
+    return send(connection, 'eval', [text, ...rest], timeout);
+  }
+}
+
+async function send(
+  connection: Redis,
+  name: string,
+  args: (string | number)[],
+  timeout: number | undefined,
+): Promise<unknown> {
+  const command = new Command(name, args, { replyEncoding: 'utf8' });
+  // The first timeout that is set counts.
+  if (timeout !== undefined) command.setTimeout(timeout);
+  return connection.sendCommand(command);
 }

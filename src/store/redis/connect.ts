@@ -1,5 +1,6 @@
 import type { ConnectionOptions } from 'node:tls';
 import { Redis, type RedisOptions, ReplyError } from 'ioredis';
+import type { Config } from '../../config/schema/config.js';
 import {
   parseAddress,
   parseRedisUrl,
@@ -8,8 +9,12 @@ import {
 } from '../../domain/redis-address.js';
 import { ConnectionFailed } from '../../util/system-error.js';
 import { tlsOptions } from '../tls.js';
-import { addressText } from './agreement.js';
-import type { RedisSettings } from './settings.js';
+
+/** One of `url`, `cluster` and `sentinel` is set. */
+export type RedisSettings = Omit<
+  Extract<Config['store'], { type: 'redis' }>,
+  'type' | 'revocations' | 'sealing_key'
+>;
 
 export type RedisConnectionOptions = Omit<RedisOptions, 'replyMapping'>;
 
@@ -160,4 +165,8 @@ export function nodeOf(url: string | null): RedisNode {
 
 function tlsOf({ host, tls }: RedisNode, settings: RedisSettings): { tls?: ConnectionOptions } {
   return settings.tls === null && tls === undefined ? {} : { tls: tlsOptions(settings.tls, host) };
+}
+
+export function addressText({ host, port }: { readonly host: string; readonly port: number }): string {
+  return `${host}:${port}`;
 }

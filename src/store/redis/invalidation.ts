@@ -1,11 +1,9 @@
 import type { Redis } from 'ioredis';
 import { newId } from '../../domain/secret.js';
 import type { RedisClient } from './client.js';
-import { connectionTo, nodeOf, open } from './connect.js';
+import { connectionTo, nodeOf, open, type RedisSettings } from './connect.js';
 import { type Attempt, COVER_MS, HEARTBEAT_MS, Link, type LinkEvents } from '../link.js';
-import { LEASE_MS, readHistory, readIdentity } from './identity.js';
-import type { MasterSession } from './session.js';
-import type { RedisSettings } from './settings.js';
+import { LEASE_MS, type MasterSession, readHistory, readIdentity } from './session.js';
 
 /** The channel on which Redis announces changed keys to RESP2 clients. */
 const CHANNEL = '__redis__:invalidate';

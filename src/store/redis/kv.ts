@@ -1,13 +1,16 @@
 /** The store in Redis or Valkey: records as strings, indexes as sorted sets. */
 import type { EpochMs } from '../../util/time.js';
 import {
+  type Changing,
   type Commit,
   type Count,
   type Followed,
   type Key,
+  KnownRecords,
   type Kv,
   type Member,
   type Range,
+  type ReadAndCounted,
   type Revision,
   type Stored,
   textOf,
@@ -15,7 +18,6 @@ import {
 } from '../core/kv.js';
 import { partsOf } from '../parts.js';
 import type { RedisClient } from './client.js';
-import { RecentRecords } from './recent-records.js';
 import { BATCH, type ScriptName } from './scripts.js';
 import type { MasterSession } from './session.js';
 
@@ -27,46 +29,39 @@ export class RedisKv implements Kv {
   readonly #run: Run;
   /** Whether records that a failover lost are reported as missing. */
   readonly #reportsLost: boolean;
-  readonly #told: (names: readonly string[]) => void;
+  readonly #changing: Changing;
   readonly #close: () => Promise<void>;
-  readonly #known: RecentRecords;
+  readonly #known: KnownRecords;
 
   private constructor(
     run: Run,
-    reportsLost: boolean,
-    told: (names: readonly string[]) => void,
-    close: () => Promise<void>,
-    sessionOf: () => MasterSession | undefined,
-    urgent?: Run,
+    known: KnownRecords,
+    changing: Changing,
+    { urgent, reportsLost = false }: { readonly urgent?: Run; readonly reportsLost?: boolean },
+    close: () => Promise<void> = async () => undefined,
   ) {
-    this.urgent = urgent === undefined ? this : new RedisKv(urgent, reportsLost, told, close, sessionOf);
-    this.#known = new RecentRecords(sessionOf);
+    this.urgent = urgent === undefined ? this : new RedisKv(urgent, known, changing, {});
+    this.#known = known;
     this.#run = run;
     this.#reportsLost = reportsLost;
-    this.#told = told;
+    this.#changing = changing;
     this.#close = close;
   }
 
   static of(client: RedisClient): RedisKv {
     return new RedisKv(
       async (name, ...args) => client.script(name, args),
-      false,
-      (names) => client.events.ended(names),
+      new KnownRecords(() => client.held),
+      async (change, make) => client.events.changing(change, make),
+      { urgent: async (name, ...args) => client.script(name, args, 'urgent') },
       async () => client.close(),
-      () => client.held,
-      async (name, ...args) => client.script(name, args, 'urgent'),
     );
   }
 
   /** For a master that is being adopted: what it lost is written again. */
   static on(client: RedisClient, session: MasterSession): RedisKv {
-    return new RedisKv(
-      async (name, ...args) => client.scriptOn(session, name, ...args),
-      true,
-      () => undefined,
-      async () => undefined,
-      () => session,
-    );
+    const run: Run = async (name, ...args) => client.scriptOn(session, name, ...args);
+    return new RedisKv(run, new KnownRecords(), async (_, make) => make(), { reportsLost: true });
   }
 
   async read(keys: readonly Key[]): Promise<(Stored | undefined)[]> {
@@ -88,7 +83,7 @@ export class RedisKv implements Kv {
     return this.#known.recent(key);
   }
 
-  async readAndCount(keys: readonly Key[], counts: readonly Count[]) {
+  async readAndCount(keys: readonly Key[], counts: readonly Count[]): Promise<ReadAndCounted> {
     const asked = counts.flatMap(({ index, from }) => [index, from ?? '-inf']);
     const [texts, found] = (await this.#run('readAndCount', keys.length, ...keys, ...asked)) as [
       (string | null)[],
@@ -131,11 +126,6 @@ export class RedisKv implements Kv {
     return partsOf(rows as string[], 2).map(([name = '', score]) => ({ name, score: Number(score) }));
   }
 
-  async count(index: string, from?: number, to?: number): Promise<number> {
-    const { from: first, to: last } = ends(from, to);
-    return (await this.#run('count', index, first, last)) as number;
-  }
-
   async scores(index: string, names: readonly string[]): Promise<(number | undefined)[]> {
     const found: (number | undefined)[] = [];
     for (const some of partsOf(names, BATCH)) {
@@ -145,7 +135,11 @@ export class RedisKv implements Kv {
     return found;
   }
 
-  async commit({ expect, put, link, tell, isReserved }: Commit): Promise<Revision | null> {
+  async commit(change: Commit): Promise<Revision | null> {
+    return this.#changing(change, async () => this.#commit(change));
+  }
+
+  async #commit({ expect, put, link, tell, none, isReserved }: Commit): Promise<Revision | null> {
     const revision = await this.#run(
       'commit',
       isReserved ? '1' : '0',
@@ -163,6 +157,7 @@ export class RedisKv implements Kv {
         ),
       ),
       JSON.stringify(tell),
+      ...none.flatMap(({ index, after, before }) => [index, after, before]),
     );
     if (revision === '') {
       this.#known.forget(expect.keys());
@@ -170,7 +165,6 @@ export class RedisKv implements Kv {
     }
     for (const [key, each] of put)
       this.#known.get(key, each && textOf(revision as Revision, each.ref, each.value));
-    if (tell.length > 0) this.#told(tell);
     return revision as Revision;
   }
 
@@ -180,6 +174,7 @@ export class RedisKv implements Kv {
         'touch',
         ...some.flatMap(({ key, at, value, of }) => [key, at, JSON.stringify(value), of]),
       );
+    this.#known.forget(uses.map(({ key }) => key));
   }
 
   async confirmMissing(): Promise<void> {
@@ -190,6 +185,10 @@ export class RedisKv implements Kv {
     const now = (await this.#run('clock')) as string;
     // A user of Redis without a permission for TIME gets no answer.
     return now === '' ? Date.now() : Number(now);
+  }
+
+  tidy(): void {
+    // Marks expire by themselves.
   }
 
   async close(): Promise<void> {

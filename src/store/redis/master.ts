@@ -1,12 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { WakeableSleep } from '../../util/async.js';
-import { addressText, type AgreedMaster, type MasterElectors } from './agreement.js';
-import { type Identity, isAnotherHistory } from './identity.js';
-import { MasterSession } from './session.js';
-import type { RedisSettings } from './settings.js';
-import { ClusterNodes } from './cluster-nodes.js';
-import { nodeOf } from './connect.js';
-import { Sentinels } from './sentinels.js';
+import { type AgreedMaster, ClusterNodes, type MasterElectors, Sentinels } from './electors.js';
+import { addressText, nodeOf, type RedisSettings } from './connect.js';
+import { type Identity, isAnotherHistory, MasterSession } from './session.js';
 
 const FIRST_RETRY_MS = 25;
 const MAX_RETRY_MS = 250;

@@ -3,9 +3,69 @@
  * ARGV[1] is their prefix. None of them knows what is in a record.
  */
 import { createHash } from 'node:crypto';
-import { Command, type Redis } from 'ioredis';
 import { MAX_REFS } from '../core/kv.js';
-import { marked, reported } from './marks.js';
+
+/** How long a mark is kept, in milliseconds; far longer than anyone asks for it. */
+export const MARK_MS = 120_000;
+
+/** The mark of a change that was given up before it was made: it cannot be made any more. */
+export const GIVEN_UP = 'given up';
+
+/**
+ * Leaves a script's answer in KEYS[2], atomically with its effect: it answers twice but changes once,
+ * and not at all if it was given up. A Redis out of memory accepts the mark after a change.
+ */
+function marked(script: string): string {
+  return `
+local known = redis.call('GET', KEYS[2])
+if known == '${GIVEN_UP}' then return redis.error_reply('LATCHKEY the change was given up') end
+if known then return cjson.decode(known)[1] end
+local function make()
+${script}
+end
+local result = make()
+if type(result) == 'table' and result.err then return result end
+redis.pcall('SET', KEYS[2], cjson.encode({result}), 'PX', ${MARK_MS})
+return result
+`;
+}
+
+/** What the report of a failed script begins with: the key was damaged, or a part was made. */
+export const DAMAGED = 'DAMAGED ';
+export const PARTLY = 'PARTLY ';
+
+/**
+ * Tells the failure of a script apart: a part was made, a key holds what it cannot use, or Redis
+ * refused it before the first write. A digest in the name of a key is cut.
+ */
+function reported(script: string, mayBePartly: boolean): string {
+  return `
+local function run()
+${script}
+end
+local isDone, result = pcall(run)
+if isDone then return result end
+local reason = type(result) == 'table' and result.err or result
+local at = string.gsub(latestKey, '([%w_-][%w_-][%w_-][%w_-][%w_-][%w_-][%w_-][%w_-])' .. string.rep('[%w_-]', 35) .. '$', '%1...')
+if ${mayBePartly} and hasWritten() then return redis.error_reply('${PARTLY}' .. at .. ' ' .. reason) end
+local isDamaged = string.find(reason, '^user_script:') or string.find(reason, 'WRONGTYPE', 1, true)
+if not isDamaged and string.find(reason, '^%u+ ') then return redis.error_reply(reason) end
+if not isDamaged then error(result, 0) end
+return redis.error_reply('${DAMAGED}' .. at .. ' ' .. reason)
+`;
+}
+
+export const CONFIRM = `
+local known = redis.call('GET', KEYS[1])
+if known then return known end
+redis.call('SET', KEYS[1], '${GIVEN_UP}', 'PX', ${MARK_MS})
+return '${GIVEN_UP}'
+`;
+
+export function answerIn(mark: string): unknown {
+  const [answer] = JSON.parse(mark) as [unknown];
+  return answer;
+}
 
 /** How long the store and the processes remember what ended, in seconds. */
 const REMEMBERED_SECONDS = 3_600;
@@ -129,7 +189,6 @@ return found
 `,
   /** Members between two names, in an index whose scores are all 0. */
   rangeBetween: `return redis.call('ZRANGEBYLEX', indexOf(ARGV[2]), '(' .. ARGV[3], '(' .. ARGV[4], 'LIMIT', 0, ARGV[5])`,
-  count: `return redis.call('ZCOUNT', indexOf(ARGV[2]), ARGV[3], ARGV[4])`,
   scores: `
 local found = {}
 for i = 3, #ARGV do found[#found + 1] = redis.call('ZSCORE', indexOf(ARGV[2]), ARGV[i]) end
@@ -138,6 +197,9 @@ return found
   /** Makes a change (`Commit`), or returns '' if a record has another revision than expected. */
   commit: `
 local expect, put, link, tell = cjson.decode(ARGV[3]), cjson.decode(ARGV[4]), cjson.decode(ARGV[5]), cjson.decode(ARGV[6])
+for i = 7, #ARGV, 3 do
+  if #redis.call('ZRANGEBYLEX', indexOf(ARGV[i]), '(' .. ARGV[i + 1], '(' .. ARGV[i + 2], 'LIMIT', 0, 1) > 0 then return '' end
+end
 for i = 1, #expect, 2 do
   local text = redis.call('GET', P(expect[i]))
   if (text and string.match(text, '^[^|]*') or '') ~= expect[i + 1] then return '' end
@@ -237,33 +299,4 @@ function scriptText(name: ScriptName, script: string, database: number): string 
   const announcement = `local announcement = '${announcementPrefix(database)}'\n`;
   const body = isChange(name) ? marked(script) : script;
   return PRELUDE + announcement + reported(body, isChange(name));
-}
-
-/** A server that does not know the digest (yet, or after a failover) is sent the text. */
-export async function runScript(
-  connection: Redis,
-  { sha, text }: Script,
-  keys: readonly string[],
-  args: readonly (string | number)[],
-  timeout?: number,
-): Promise<unknown> {
-  const rest = [keys.length, ...keys, ...args];
-  try {
-    return await send(connection, 'evalsha', [sha, ...rest], timeout);
-  } catch (error) {
-    if (!(error instanceof Error) || !error.message.startsWith('NOSCRIPT')) throw error;
-    return send(connection, 'eval', [text, ...rest], timeout);
-  }
-}
-
-async function send(
-  connection: Redis,
-  name: string,
-  args: (string | number)[],
-  timeout: number | undefined,
-): Promise<unknown> {
-  const command = new Command(name, args, { replyEncoding: 'utf8' });
-  // The first timeout that is set counts.
-  if (timeout !== undefined) command.setTimeout(timeout);
-  return connection.sendCommand(command);
 }

@@ -1,5 +1,5 @@
 import type { Test } from 'tap';
-import type { Store } from '../../../src/store/store.js';
+import type { Store } from '../../../src/store/core/store.js';
 
 /**
  * Checks one promise of a store. Each check gets a new store that contains `BASE`; `reopen` closes

@@ -1,5 +1,5 @@
 import type { Token } from '../../../src/domain/token.js';
-import type { Store } from '../../../src/store/store.js';
+import type { Store } from '../../../src/store/core/store.js';
 import type { Check } from './check.js';
 import { createToken, NOW, token, USE } from './records.js';
 
@@ -34,7 +34,7 @@ export async function declaredTokensContract(check: Check): Promise<void> {
 
   await check('a token with a new expiry can be claimed again, once for each expiry', async (t, first, reopen) => {
     const expires = async (store: Store, expiresAt: number | null) => put(store, declaredToken('D1', { expiresAt }));
-    const claims = async (store: Store) => (await Promise.all([1, 2, 3].map(async () => store.tokens.claimWarnings(['D1'], NOW)))).flat();
+    const claims = async (store: Store) => (await Promise.all([1, 2, 3].map(async () => store.tokens.claimWarnings(['D1'])))).flat();
     await expires(first, NOW + 1_000);
     t.same(await claims(first), ['D1']);
     await expires(first, NOW + 9_000);

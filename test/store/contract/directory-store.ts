@@ -1,6 +1,6 @@
 import { deletePending } from '../../../src/accounts/pending-deletions.js';
 import type { User } from '../../../src/domain/user.js';
-import type { Changes } from '../../../src/store/directory-store.js';
+import type { Changes } from '../../../src/store/core/directory-checks.js';
 import type { Check } from './check.js';
 import { BASE, createSession, createToken, LONG_AGO, NOW, session, token, user } from './records.js';
 
@@ -196,7 +196,7 @@ export async function directoryStoreContract(check: Check): Promise<void> {
     const hash = (parameters: string) => `$argon2id$v=19$${parameters}$c2FsdHNhbHQ$aGFzaGhhc2g`;
     t.equal(await store.directory.getPasswordCost(), 0);
     await createSession(store, session('D1'));
-    await store.sessions.grantSudo(user('U1'), 'T1', NOW + 60_000, NOW);
+    await store.sessions.grantSudo(user('U1'), 'T1', NOW + 60_000);
     const renewed = user('U1', { passwordHash: hash('m=4096,t=3,p=1') });
     t.equal(await store.directory.change({ users: [renewed], rehashed: ['U1'] }, NOW), undefined);
     t.ok(await store.sessions.find('D1'));

@@ -1,4 +1,4 @@
-import type { AttemptLimit } from '../../../src/store/login-throttle-store.js';
+import type { AttemptLimit } from '../../../src/store/core/usage.js';
 import type { Check } from './check.js';
 import { FAILURES, NOW } from './records.js';
 

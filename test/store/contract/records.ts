@@ -2,9 +2,9 @@ import type { Session } from '../../../src/domain/session.js';
 import type { SigningKey } from '../../../src/domain/signing-key.js';
 import type { Token } from '../../../src/domain/token.js';
 import type { User } from '../../../src/domain/user.js';
-import type { AttemptLimit } from '../../../src/store/login-throttle-store.js';
-import type { Changes } from '../../../src/store/directory-store.js';
-import type { Store } from '../../../src/store/store.js';
+import type { AttemptLimit } from '../../../src/store/core/usage.js';
+import type { Changes } from '../../../src/store/core/directory-checks.js';
+import type { Store } from '../../../src/store/core/store.js';
 
 export const NOW = 1_800_000_000_000;
 /** Before any real time: what expired then has expired by every clock. */

@@ -1,7 +1,7 @@
 import { type RotationTerms, rotationOf } from '../../../src/domain/rotation.js';
 import { newTokenId, successorIdOf, type Token } from '../../../src/domain/token.js';
-import type { Store } from '../../../src/store/store.js';
-import type { TokenLimits } from '../../../src/store/token-store.js';
+import type { Store } from '../../../src/store/core/store.js';
+import type { TokenLimits } from '../../../src/store/core/token-records.js';
 import type { Check } from './check.js';
 import { createToken, LONG_AGO, NOW, token, USE, user } from './records.js';
 

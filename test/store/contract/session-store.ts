@@ -85,7 +85,7 @@ export async function sessionStoreContract(check: Check): Promise<void> {
       const made = [
         await store.sessions.create(session('D1'), verified, null),
         await store.tokens.create(token('T1'), verified, { active: null, stored: null }, NOW),
-        await store.sessions.grantSudo(verified, 'T1', NOW + 60_000, NOW),
+        await store.sessions.grantSudo(verified, 'T1', NOW + 60_000),
       ];
       const expected = outcome === 'made' ? [[], 'created', 'granted'] : Array<string>(3).fill('owner_changed');
       t.same(made, expected, name);
@@ -142,24 +142,24 @@ export async function sessionStoreContract(check: Check): Promise<void> {
   await check('a sudo grant holds for one credential of one user, until it expires', async (t, store, reopen) => {
     const MINUTE = 60_000;
     t.equal(await store.sessions.hasSudo('U1', 'T1', NOW), false);
-    await store.sessions.grantSudo(user('U1'), 'T1', NOW + MINUTE, NOW);
+    await store.sessions.grantSudo(user('U1'), 'T1', NOW + MINUTE);
     t.equal(await store.sessions.hasSudo('U1', 'T1', NOW + MINUTE - 1), true);
     t.equal(await store.sessions.hasSudo('U1', 'T1', NOW + MINUTE), false, 'expired at its end');
     t.equal(await store.sessions.hasSudo('U1', 'T2', NOW), false, 'another credential has none');
     t.equal(await store.sessions.hasSudo('U2', 'T1', NOW), false, 'another user has none');
-    await store.sessions.grantSudo(user('U1'), 'T1', NOW + 3 * MINUTE, NOW);
-    await store.sessions.grantSudo(user('U1'), 'T2', NOW + 2 * MINUTE, NOW);
+    await store.sessions.grantSudo(user('U1'), 'T1', NOW + 3 * MINUTE);
+    await store.sessions.grantSudo(user('U1'), 'T2', NOW + 2 * MINUTE);
     const again = await reopen();
     t.equal(await again.sessions.hasSudo('U1', 'T1', NOW + 3 * MINUTE - 1), true, 'a later grant extends it, across restarts');
     t.equal(await again.sessions.hasSudo('U1', 'T2', NOW + 2 * MINUTE - 1), true, 'each credential has its own grant');
-    await again.sessions.grantSudo(user('U1'), 'T3', NOW + 9 * MINUTE, NOW + 2 * MINUTE);
+    await again.sessions.grantSudo(user('U1'), 'T3', NOW + 9 * MINUTE);
     t.equal(await again.sessions.hasSudo('U1', 'T1', NOW + 2 * MINUTE), true, 'an active grant stays beside a new one');
     t.equal(await again.sessions.hasSudo('U1', 'T2', NOW + 2 * MINUTE), false);
   }); // prettier-ignore
 
   await check("a changed password, second factor or lock ends the user's sudo grants, other changes do not", async (t, store) => {
     const sudosAfter = async (more: Partial<User>) => {
-      for (const [userId, id] of [['U1', 'T1'], ['U1', 'T2'], ['U2', 'T9']] as const) await store.sessions.grantSudo(user(userId), id, NOW + 60_000, NOW);
+      for (const [userId, id] of [['U1', 'T1'], ['U1', 'T2'], ['U2', 'T9']] as const) await store.sessions.grantSudo(user(userId), id, NOW + 60_000);
       t.equal(await store.directory.change({ users: [user('U1', more)] }, NOW), undefined);
       t.equal(await store.sessions.hasSudo('U2', 'T9', NOW), true, 'other users keep theirs');
       const left = [await store.sessions.hasSudo('U1', 'T1', NOW), await store.sessions.hasSudo('U1', 'T2', NOW)];
@@ -170,7 +170,7 @@ export async function sessionStoreContract(check: Check): Promise<void> {
     t.same(await sudosAfter({ passwordHash: 'other' }), [false, false]);
     t.same(await sudosAfter({ otpSecret: 'sealed' }), [false, false]);
     t.same(await sudosAfter({ locked: true }), [false, false]);
-    await store.sessions.grantSudo(user('U1'), 'T1', NOW + 60_000, NOW);
+    await store.sessions.grantSudo(user('U1'), 'T1', NOW + 60_000);
     t.equal(await store.directory.change({ removeUsers: ['U1'] }, NOW), undefined);
     t.equal(await store.directory.change({ users: [user('U1')] }, NOW), undefined);
     t.equal(await store.sessions.hasSudo('U1', 'T1', NOW), false, 'a new user with the same id has none');

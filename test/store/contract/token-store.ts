@@ -112,10 +112,10 @@ export async function tokenStoreContract(check: Check): Promise<void> {
     await createToken(store, token('never'), null, NOW);
     await createSession(store, session('S1', { endsAt: NOW + 5 }));
     t.same(await store.tokens.listExpiring(NOW, NOW + 10), [{ id: 'B', expiresAt: NOW + 1 }, { id: 'C', expiresAt: NOW + 10 }]);
-    const many = await Promise.all(Array.from({ length: 5 }, () => store.tokens.claimWarnings(['B', 'C', 'gone'], NOW)));
+    const many = await Promise.all(Array.from({ length: 5 }, () => store.tokens.claimWarnings(['B', 'C', 'gone'])));
     t.same(many.flat().toSorted(), ['B', 'C'], 'by one of several concurrent callers');
     const again = await reopen();
-    t.same(await again.tokens.claimWarnings(['B', 'C', 'D'], NOW), ['D'], 'across restarts');
+    t.same(await again.tokens.claimWarnings(['B', 'C', 'D']), ['D'], 'across restarts');
     await again.tokens.revoke(['C']);
     t.same(await again.tokens.listExpiring(NOW, NOW + 10), [{ id: 'B', expiresAt: NOW + 1 }]);
   }); // prettier-ignore

@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { rotationOf } from '../../../src/domain/rotation.js';
 import { WEBHOOK_EVENTS } from '../../../src/domain/webhook.js';
-import { MAX_DEAD, MAX_QUEUED } from '../../../src/store/webhook-store.js';
-import type { Store } from '../../../src/store/store.js';
+import { MAX_DEAD, MAX_QUEUED } from '../../../src/store/core/events.js';
+import type { Store } from '../../../src/store/core/store.js';
 import type { Check } from './check.js';
 import { createToken, NOW, ownerOf, token, user } from './records.js';
 
@@ -108,8 +108,8 @@ export async function webhookStoreContract(check: Check): Promise<void> {
     t.equal(await change({ removeUsers: ['U2'], removeTokens: ['T3', 'T4'] }), undefined);
     await told('the user was removed', ['revoked T3', 'revoked T4']);
     await createToken(store, token('T6', { expiresAt: Date.now() + 600_000 }), null, NOW);
-    t.same(await store.tokens.claimWarnings(['T6'], Date.now()), ['T6']);
-    t.same(await store.tokens.claimWarnings(['T6'], Date.now()), []);
+    t.same(await store.tokens.claimWarnings(['T6']), ['T6']);
+    t.same(await store.tokens.claimWarnings(['T6']), []);
     await told('expires soon', ['created T6', 'expiring T6']);
     await change({ users: [user('U1', { locked: true })] });
     await change({ users: [user('U1', { locked: true, name: 'x' })] });
