@@ -21,7 +21,7 @@ import {
 } from '../config/derived.js';
 import { mapMaybe } from '../util/async.js';
 import { createHandlers } from '../endpoints/endpoints.js';
-import { readPageFiles } from '../endpoints/page-files.js';
+import { pageSettings, readPageFiles } from '../endpoints/page-settings.js';
 import { Assertions } from '../gate/assertion.js';
 import { Authenticator } from '../gate/authenticate.js';
 import { Gate, type GateServices } from '../gate/gate.js';
@@ -187,18 +187,7 @@ export function createRuntime(
       sessionCookie: names.sessionCookie,
       resource: resourceMetadata(config),
       oidc,
-      page: {
-        files: ui.enabled ? readPage(names.otp, oidc !== null) : null,
-        path: ui.path,
-        keyName: names.key,
-        accepts: { bearer: config.interface.bearer, basic: config.interface.basic },
-        publicUrl: config.login.public_url,
-        scopes: config.policy.scopes,
-        maxLifetime: config.tokens.max_lifetime,
-        warnBefore,
-        rotation: config.tokens.rotation,
-        idleTimeout: config.sessions.idle_timeout,
-      },
+      page: pageSettings(config, names.key, ui.enabled ? readPage(names.otp, oidc !== null) : null),
       isReady,
       interfaceDocument: createInterfaceDocument(config),
     }),

@@ -7,7 +7,7 @@ import { type Hasher, localHasher } from '../../src/accounts/hasher.js';
 import { Passwords } from '../../src/accounts/passwords.js';
 import { logSettings } from '../../src/config/mask.js';
 import { type LoadedConfig, loadConfigToServe } from '../../src/config/load.js';
-import type { PageFile, PageFiles } from '../../src/endpoints/page-files.js';
+import type { PageFile, PageFiles } from '../../src/endpoints/page-settings.js';
 import type { Serve } from '../../src/http/exchange.js';
 import { joinValues } from '../../src/http/fields.js';
 import { type HeadLimits, parserLimits } from '../../src/http/read-head.js';

@@ -11,7 +11,7 @@ import type { RotationRequest } from '../../accounts/token-rotations.js';
 import type { TokenRequest } from '../../accounts/tokens.js';
 import type { Refusal } from '../../domain/refusal.js';
 import type { Body, Params } from '../../http/body.js';
-import { NAMED, named } from './named.js';
+import { NAMED, named } from './responses.js';
 
 const MAX_BULK = 1_500;
 const REVOKE_TOKENS_FORM = `expected a body like {"data":[{"type":"token","id":"..."}]}, with 1 to ${MAX_BULK} tokens`;
