@@ -10,8 +10,7 @@ import { metrics, readMetrics, startProcessMetrics } from '../observe/metrics.js
 import type { Tracing } from '../observe/tracing.js';
 import { readVersion } from '../observe/version.js';
 import { startAdmin } from '../server/admin.js';
-import { loadModules } from '../server/load-modules.js';
-import { startTracing, storeObserver } from '../server/observing.js';
+import { checkSigningKeys } from '../server/accounts.js';
 import { ProviderWatch } from '../server/online-checks.js';
 import { startBegins } from '../server/processes/early-signals.js';
 import {
@@ -20,16 +19,26 @@ import {
   reportToPrimary,
   type ServedUrls,
 } from '../server/processes/messages.js';
-import { onSignals, tuneHeap } from '../server/processes/process.js';
+import {
+  loadModules,
+  onSignals,
+  startTracing,
+  storeObserver,
+  tuneHeap,
+} from '../server/processes/process.js';
 import { createRestart, startAlone, startWorkers, workersFault } from '../server/processes/serving.js';
 import { startWorker, type Worker } from '../server/processes/worker.js';
 import { applyAtStart } from '../server/reload/directory-file.js';
-import { Reloader } from '../server/reload/reload.js';
-import { reportCertificate, signaturesOf, watchedFiles, watchFiles } from '../server/reload/watch.js';
+import {
+  Reloader,
+  reportCertificate,
+  signaturesOf,
+  watchedFiles,
+  watchFiles,
+} from '../server/reload/reload.js';
 import { shadowReport } from '../server/shadow.js';
 import { startCleaning } from '../server/stores/cleaning.js';
 import { type OpenedStore, openStore } from '../server/stores/open-store.js';
-import { checkSigningKeys } from '../server/stores/signing-keys.js';
 import { servedFromCacheMs, StoreReadiness } from '../server/stores/store-readiness.js';
 import { Webhooks } from '../server/webhooks.js';
 

@@ -8,7 +8,7 @@ import { KeySet } from '../../src/accounts/jwt/key-set.js';
 import { createKeySource } from '../../src/accounts/jwt/key-source.js';
 import { compareClaims, type IssuerSettings, ruleFor } from '../../src/accounts/jwt/subjects.js';
 import { Unavailable } from '../../src/domain/refusal.js';
-import { createJwtEvents } from '../../src/server/observing.js';
+import { createJwtEvents } from '../../src/server/accounts.js';
 import { selfSigned } from '../helpers/certificates.js';
 import { serveHttp } from '../helpers/http.js';
 import { temporaryFolder } from '../helpers/latchkey.js';

@@ -19,7 +19,7 @@ import type { ShadowDifferenceCounts, ShadowDifferences } from '../../pipeline/s
 import { StreamRevalidator } from '../../pipeline/streams.js';
 import { type UnreadableInput, recordUnreadable } from '../../pipeline/access-log.js';
 import { Membership, nameOf } from '../fleet/membership.js';
-import { loadModules } from '../load-modules.js';
+import { loadModules } from './process.js';
 import { createRuntime, type Runtime } from '../runtime.js';
 import { shadowDifferencesOf } from '../shadow.js';
 import type { OpenedStore } from '../stores/open-store.js';

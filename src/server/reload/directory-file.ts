@@ -3,7 +3,7 @@ import { type DirectoryApplier, DirectoryUnconfirmed, type NotApplied } from '..
 import { type Plan, STEP } from '../../accounts/directory-plan.js';
 import { directoryAuditEvents } from '../../accounts/directory-differences.js';
 import { describeRefusedChange, isTransientRefusal } from '../../accounts/refused-change.js';
-import { loadDirectory, directoryRules } from '../../config/directory.js';
+import { directoryRules, loadDirectory } from '../../config/directory.js';
 import type { LoadedConfig } from '../../config/load.js';
 import { partsOf } from '../../store/parts.js';
 import type { AuditEvent, AuditOutcome } from '../../domain/audit.js';
