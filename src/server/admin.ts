@@ -61,7 +61,7 @@ export async function startAdmin(
 async function answer(req: IncomingMessage, res: ServerResponse, views: AdminViews): Promise<void> {
   req.resume();
   const [path = '', query = ''] = (req.url ?? '').split('?', 2);
-  const task = TASKS.get(path);
+  const [task, view] = [TASKS.get(path), VIEWS.get(path)];
   const reads = req.method === 'GET' || req.method === 'HEAD';
   if (task !== undefined && req.method === 'POST') {
     await task(res, views, new URLSearchParams(query));
@@ -71,41 +71,43 @@ async function answer(req: IncomingMessage, res: ServerResponse, views: AdminVie
     sendJson(res, 405, { msg: 'Method not allowed', detail });
   } else if (hasBody(req)) {
     res.setHeader('Connection', 'close');
-    sendJson(res, 400, {
-      msg: 'Bad request',
-      detail: `a ${req.method} to the admin port must not have a body`,
-    });
-  } else if (path === '/healthz') {
-    sendJson(res, 200, { status: 'ok' });
-  } else if (path === '/readyz') {
-    const { ready, checks, warnings } = await views.ready();
-    const warned = Object.keys(warnings).length > 0 ? { warnings } : {};
-    sendJson(res, ready ? 200 : 503, { ready, checks: describe(checks), ...warned });
-  } else if (path === '/metrics') {
-    const { type, text } = await views.metrics();
-    res.writeHead(200, { 'Content-Type': type, 'Cache-Control': 'no-store' }).end(text);
-  } else if (path === '/-/config') {
-    sendJson(res, 200, views.config());
-  } else if (path === '/-/shadow') {
-    sendJson(res, 200, await views.shadow());
-  } else if (path === '/-/webhooks') {
-    sendJson(res, 200, await views.webhooks());
-  } else {
-    const detail = `the admin port serves /healthz, /readyz, /metrics, /-/config, /-/shadow, /-/webhooks, and POST at ${TASK_PATHS}`;
+    const detail = `a ${req.method} to the admin port must not have a body`;
+    sendJson(res, 400, { msg: 'Bad request', detail });
+  } else if (view === undefined) {
+    const detail = `the admin port serves ${[...VIEWS.keys()].join(', ')}, and POST at ${TASK_PATHS}`;
     sendJson(res, 404, { msg: 'Record not found', detail });
-  }
+  } else await view(res, views);
 }
 
 function hasBody({ headers }: IncomingMessage): boolean {
   return headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0;
 }
 
-const TASKS = new Map<string, (res: ServerResponse, views: AdminViews, query: URLSearchParams) => Promise<void>>([
+const VIEWS = new Map<string, (res: ServerResponse, views: AdminViews) => unknown>([
+  ['/healthz', (res) => sendJson(res, 200, { status: 'ok' })],
+  ['/readyz', async (res, views) => sendReadiness(res, await views.ready())],
+  ['/metrics', async (res, views) => sendMetrics(res, await views.metrics())],
+  ['/-/config', (res, views) => sendJson(res, 200, views.config())],
+  ['/-/shadow', async (res, views) => sendJson(res, 200, await views.shadow())],
+  ['/-/webhooks', async (res, views) => sendJson(res, 200, await views.webhooks())],
+]);
+
+const TASKS = new Map<string, (res: ServerResponse, views: AdminViews, query: URLSearchParams) => unknown>([
   ['/-/reload', async (res, views) => sendReloaded(res, await views.reload())],
   ['/-/restart-workers', async (res, views) => sendRestarted(res, await views.restartWorkers())],
   ['/-/webhooks/resend', resendWebhooks],
-]); // prettier-ignore
+]);
 const TASK_PATHS = [...TASKS.keys()].join(', ').replace(/, ([^,]*)$/, ' and $1');
+
+function sendReadiness(res: ServerResponse, { ready, checks, warnings }: Awaited<ReturnType<ReadyCheck>>): void {
+  const shown = Object.entries(checks).map(([name, fault]) => [name, fault ?? 'ok']);
+  const warned = Object.keys(warnings).length > 0 ? { warnings } : {};
+  sendJson(res, ready ? 200 : 503, { ready, checks: Object.fromEntries(shown), ...warned });
+} // prettier-ignore
+
+function sendMetrics(res: ServerResponse, { type, text }: { type: string; text: string }): void {
+  res.writeHead(200, { 'Content-Type': type, 'Cache-Control': 'no-store' }).end(text);
+}
 
 async function resendWebhooks(res: ServerResponse, views: AdminViews, query: URLSearchParams): Promise<void> {
   const ids = query.getAll('id');
@@ -136,10 +138,6 @@ const NOT_RELOADED = {
       'The running configuration stays; the directory is not confirmed and may have been applied; the reload is tried again',
   },
 } as const;
-
-function describe(checks: Readonly<Record<string, string | null>>): Record<string, string> {
-  return Object.fromEntries(Object.entries(checks).map(([name, fault]) => [name, fault ?? 'ok']));
-}
 
 function sendJson(res: ServerResponse, status: number, value: unknown): void {
   res
