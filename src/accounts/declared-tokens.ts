@@ -4,7 +4,7 @@ import { type EpochMs, wholeSecond } from '../util/time.js';
 import { isExpired, restrictedTo, type Token } from '../domain/token.js';
 import { namesOfRevoked, type TokenStore } from '../store/token-store.js';
 import type { DeclaredToken, Directory } from './declared-directory.js';
-import { restrictionsAfter } from './token-restrictions.js';
+import { restrictionsAfter } from './parameters.js';
 
 export interface DeclaredTokensPlan {
   readonly put: readonly Token[];

@@ -1,6 +1,5 @@
 import { FleetReceipts, type KnownFleet } from '../accounts/fleet-receipts.js';
-import { JwtIssuers } from '../accounts/jwt/issuers.js';
-import { KeySets } from '../accounts/jwt/key-sets.js';
+import { JwtIssuers, KeySets } from '../accounts/jwt/issuers.js';
 import { SudoGrants } from '../accounts/sudo-grants.js';
 import { TokenRates } from '../accounts/token-rates.js';
 import { TokenRotations } from '../accounts/token-rotations.js';

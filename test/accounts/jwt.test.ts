@@ -4,7 +4,7 @@ import { exportSPKI, importJWK, type JWTPayload } from 'jose';
 import t from 'tap';
 import { explainJwt } from '../../src/accounts/jwt/explain-jwt.js';
 import { JwtIssuers, type VerificationOutcome } from '../../src/accounts/jwt/issuers.js';
-import { KeySet } from '../../src/accounts/jwt/key-set.js';
+import { KeySet } from '../../src/accounts/jwt/verifier.js';
 import { createKeySource } from '../../src/accounts/jwt/key-source.js';
 import { compareClaims, type IssuerSettings, ruleFor } from '../../src/accounts/jwt/subjects.js';
 import { Unavailable } from '../../src/domain/refusal.js';

@@ -1,14 +1,13 @@
 import { LRUCache } from 'lru-cache';
 import type { JwtSubject } from '../../domain/credential.js';
-import { AUTHORIZATION } from '../../http/authorization.js';
-import { digestOf } from '../../domain/secret.js';
-import type { EpochMs } from '../../util/time.js';
 import { Unavailable } from '../../domain/refusal.js';
+import { digestOf } from '../../domain/secret.js';
+import { AUTHORIZATION } from '../../http/authorization.js';
+import type { EpochMs } from '../../util/time.js';
 import { type Claims, unverifiedClaims } from './decode.js';
-import { KeySets } from './key-sets.js';
+import type { KeySet, Verifier } from './verifier.js';
 import type { KeySource } from './key-source.js';
 import { type IssuerSettings, placeOf, subjectOf } from './subjects.js';
-import type { Verifier } from './verifier.js';
 
 export type VerificationOutcome = 'valid' | 'invalid' | 'expired' | 'no_subject' | 'unavailable';
 
@@ -123,6 +122,35 @@ export class JwtIssuers {
   async #open(settings: IssuerSettings): Promise<Verifier> {
     const { createVerifier } = await import('./verifier.js');
     const fetched = (error: unknown): void => this.#events.fetched(settings.name, error);
-    return createVerifier(settings, fetched, this.#keySets, this.#sourceOf?.(settings));
+    const kept = (open: () => KeySet) => this.#keySets.of(settings, open);
+    return createVerifier(settings, fetched, kept, this.#sourceOf?.(settings));
   }
+}
+
+type KeySettings = Pick<IssuerSettings, 'name' | 'issuer' | 'discovery' | 'tls' | 'jwks'>;
+
+/** Those with unchanged settings survive a reload: the issuer may be unavailable at that moment. */
+export class KeySets {
+  readonly #sets = new Map<string, KeySet>();
+
+  /** A file is always read again: it may be what changed. */
+  of(settings: KeySettings, open: () => KeySet): KeySet {
+    if (settings.jwks !== null && 'file' in settings.jwks) return open();
+    const key = keyOf(settings);
+    const known = this.#sets.get(key) ?? open();
+    this.#sets.set(key, known);
+    return known;
+  }
+
+  reload(issuers: readonly KeySettings[]): void {
+    const kept = new Set(issuers.map(keyOf));
+    for (const [key, set] of this.#sets) {
+      if (kept.has(key)) set.expire();
+      else this.#sets.delete(key);
+    }
+  }
+}
+
+function keyOf({ name, issuer, discovery, tls, jwks }: KeySettings): string {
+  return JSON.stringify([name, issuer, discovery, tls, jwks]);
 }

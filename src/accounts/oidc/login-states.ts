@@ -1,10 +1,11 @@
 import { randomBytes } from 'node:crypto';
 import { z } from 'zod';
-import { digestOf } from '../../domain/secret.js';
-import type { EpochMs } from '../../util/time.js';
-import type { LoginThrottleStore } from '../../store/login-throttle-store.js';
 import { SealBroken, type Sealer } from '../sealing.js';
+import { digestOf } from '../../domain/secret.js';
+import type { LoginThrottleStore } from '../../store/login-throttle-store.js';
+import type { EpochMs } from '../../util/time.js';
 import type { Proofs } from './client.js';
+import type { ProviderSettings } from './settings.js';
 
 /** Maximum milliseconds that a person may spend at the provider. */
 export const LOGIN_TIME_MS = 10 * 60_000;
@@ -78,4 +79,35 @@ export class LoginStates {
 /** Returns 256 random bits in base64url, as OAuth requires. */
 function random(): string {
   return randomBytes(32).toString('base64url');
+}
+
+const MAX_ID_TOKEN = 4 * 1024;
+
+type Owner = Pick<ProviderSettings, 'issuer' | 'provider_logout'>;
+
+/**
+ * ID tokens that sessions keep for the logout at their provider, sealed: others may accept one as a
+ * credential.
+ */
+export class IdTokens {
+  readonly #sealer: Sealer;
+
+  constructor(sealer: Sealer) {
+    this.#sealer = sealer.derive('latchkey oidc id token');
+  }
+
+  /** Undefined if it is too long, or its provider needs none. */
+  seal(idToken: string, { issuer, provider_logout: isUsed }: Owner): string | undefined {
+    return isUsed && idToken.length <= MAX_ID_TOKEN ? this.#sealer.seal(idToken, issuer) : undefined;
+  }
+
+  /** Undefined if it was sealed with another key. */
+  open(sealed: string | undefined, { issuer }: Owner): string | undefined {
+    try {
+      return sealed === undefined ? undefined : this.#sealer.open(sealed, issuer);
+    } catch (error) {
+      if (error instanceof SealBroken) return undefined;
+      throw error;
+    }
+  }
 }

@@ -1,12 +1,14 @@
 import { z } from 'zod';
 import type { LoginAttempt } from '../../accounts/login.js';
-import { credentials, readBy, tokenParameters } from '../../accounts/parameters.js';
-import { firstMisplaced } from '../../accounts/mistyped.js';
 import {
+  credentials,
+  firstMisplaced,
+  readBy,
   type RestrictionChange,
   restrictionChange,
   restrictionParameters,
-} from '../../accounts/token-restrictions.js';
+  tokenParameters,
+} from '../../accounts/parameters.js';
 import type { RotationRequest } from '../../accounts/token-rotations.js';
 import type { TokenRequest } from '../../accounts/tokens.js';
 import type { Refusal } from '../../domain/refusal.js';

@@ -1,5 +1,5 @@
 import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
-import { KeySets } from '../../accounts/jwt/key-sets.js';
+import { KeySets } from '../../accounts/jwt/issuers.js';
 import type { LoadedConfig } from '../../config/load.js';
 import { configHash, logSettings } from '../../config/mask.js';
 import { decisionAddresses } from '../../config/schema/listen.js';
