@@ -3,9 +3,6 @@ import type { JwtEvents } from '../accounts/jwt/issuers.js';
 import { LastSeen } from '../accounts/last-seen.js';
 import { LoginThrottle } from '../accounts/login-throttle.js';
 import { Logins } from '../accounts/login.js';
-import { IdTokens, LoginStates } from '../accounts/oidc/login-states.js';
-import { LoginLimits } from '../accounts/oidc/login-limits.js';
-import { LogoutTokens } from '../accounts/oidc/logout-tokens.js';
 import { type OidcEvents, ProviderLogins } from '../accounts/oidc/provider-logins.js';
 import { OneTimePasswords } from '../accounts/one-time-passwords.js';
 import { PasswordHolders } from '../accounts/password-holders.js';
@@ -117,28 +114,21 @@ export function createJwtEvents(log: Log): JwtEvents {
 }
 
 export function openOidc(
-  { login, identity, interface: { ui }, directory, tokens }: Config,
+  config: Config,
   { store, sealer }: Pick<OpenedStore, 'store' | 'sealer'>,
   log: Log,
 ): EndpointServices['oidc'] {
-  const { oidc: providers, public_url: origin } = login;
-  if (providers.length === 0 || origin === null) return null;
+  const {
+    login,
+    interface: { ui },
+    directory,
+  } = config;
+  const { public_url: origin } = login;
+  if (login.oidc.length === 0 || origin === null) return null;
   const pageUrl = `${origin}${ui.path}`;
   const holders = new PasswordHolders(store.directory);
-  const states = new LoginStates(sealer, store.loginThrottle);
   return {
-    logins: new ProviderLogins(
-      providers,
-      pageUrl,
-      Object.values(identity.claims),
-      states,
-      store.directory,
-      new LogoutTokens(store.loginThrottle),
-      new LoginLimits(store.loginThrottle, login),
-      new IdTokens(sealer),
-      tokens.owner_login_within,
-      createOidcEvents(log),
-    ),
+    logins: new ProviderLogins(config, pageUrl, store, sealer, createOidcEvents(log)),
     pageUrl,
     hasPasswords: async () => directory.http !== null || holders.any(),
   };

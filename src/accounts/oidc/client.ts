@@ -235,7 +235,7 @@ const MAX_ANSWER = 256 * 1024;
 /** From the connection to the last byte. */
 const TIMEOUT_MS = 5_000;
 
-export class ProviderUnreachable extends Error {}
+class ProviderUnreachable extends Error {}
 
 /** Follows no redirects. */
 function fetchFrom(address: IssuerAddress) {

@@ -1,8 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { z } from 'zod';
 import { SealBroken, type Sealer } from '../sealing.js';
-import { digestOf } from '../../domain/secret.js';
-import type { LoginThrottleStore } from '../../store/login-throttle-store.js';
 import type { EpochMs } from '../../util/time.js';
 import type { Proofs } from './client.js';
 import type { ProviderSettings } from './settings.js';
@@ -32,15 +30,13 @@ const sealed = z.object({
  * The logins in progress, kept only in cookies.
  *
  * The browser that began a login carries it in a cookie, sealed with a key that the whole fleet
- * shares. Each login can be taken once.
+ * shares.
  */
 export class LoginStates {
   readonly #sealer: Sealer;
-  readonly #store: Pick<LoginThrottleStore, 'reserve'>;
 
-  constructor(sealer: Sealer, store: Pick<LoginThrottleStore, 'reserve'>) {
+  constructor(sealer: Sealer) {
     this.#sealer = sealer.derive('latchkey oidc login state');
-    this.#store = store;
   }
 
   /** @param returnTo a path of this origin; null: to the web page */
@@ -68,12 +64,6 @@ export class LoginStates {
       throw error;
     }
   }
-
-  /** Takes a login. Returns false if any process has already taken it. */
-  async take({ state }: LoginState, now: EpochMs): Promise<boolean> {
-    const once = { free: 1, stopAt: 1, longestWait: 0, forgetAfter: 2 * LOGIN_TIME_MS, forgetFrom: 'first' } as const;
-    return (await this.#store.reserve([{ key: `oidc:${digestOf(state)}`, ...once }], now)) === 0;
-  } // prettier-ignore
 }
 
 /** Returns 256 random bits in base64url, as OAuth requires. */

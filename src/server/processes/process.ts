@@ -71,8 +71,7 @@ export async function loadModules(
   const usesProviders = config.login.oidc.length > 0;
   const usesIssuers = config.jwt_issuers.length > 0;
   const loads: Promise<unknown>[] = [import('otpauth'), ...delivers];
-  if (usesProviders)
-    loads.push(import('../../accounts/oidc/client.js'), import('../../accounts/oidc/signed.js'));
+  if (usesProviders) loads.push(import('../../accounts/oidc/provider.js'));
   if (usesIssuers) loads.push(import('../../accounts/jwt/verifier.js'));
   const sends = usesProviders || usesIssuers || config.directory.http !== null;
   if (sends) loads.push(import('undici'));
