@@ -33,16 +33,14 @@ export interface EndpointServices {
   /** Null without `interface.protected_resource`. */
   readonly resource: ResourceMetadata | null;
   /** Null without OpenID Connect providers. */
-  readonly oidc: OidcSettings | null;
+  readonly oidc: {
+    readonly logins: ProviderLogins;
+    /** As browsers see it. */
+    readonly pageUrl: string;
+    readonly hasPasswords: () => MaybePromise<boolean>;
+  } | null;
   readonly page: ReturnType<typeof pageSettings>;
   /** Whether this process serves requests: its store is available, and it is not shutting down. */
   readonly isReady: () => Promise<boolean>;
   readonly interfaceDocument: () => Promise<Content>;
-}
-
-interface OidcSettings {
-  readonly logins: ProviderLogins;
-  /** As browsers see it. */
-  readonly pageUrl: string;
-  readonly hasPasswords: () => MaybePromise<boolean>;
 }

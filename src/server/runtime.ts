@@ -33,8 +33,6 @@ import { createFieldSplitter } from '../http/joined-fields.js';
 import { createChallenge } from '../http/challenges.js';
 import { createHeadReader } from '../http/read-head.js';
 import { type Log, logFor } from '../observe/log.js';
-import type { AddressState } from '../observe/metrics.js';
-import type { UpstreamLoad } from '../observe/metrics/requests.js';
 import { storeMetrics } from '../observe/metrics/store.js';
 import type { Tracing } from '../observe/tracing.js';
 import { createForward } from '../upstream/forward-handler.js';
@@ -54,19 +52,7 @@ import { openShadow } from './shadow.js';
 import type { OpenedStore } from './stores/open-store.js';
 import { createFaultLog, createMisconfigurationReporter } from '../pipeline/faults.js';
 
-export interface Runtime {
-  readonly services: Services;
-  isTrustedProxy(peer: PeerSocket): boolean;
-  readonly recheck: Recheck;
-  readonly streamRecheck: number;
-  pending(): number;
-  addresses(): readonly AddressState[];
-  /** Requests in flight continue, and health checks stop. */
-  retire(): void;
-  loads(): readonly UpstreamLoad[];
-  /** Flushes last-seen data and closes the upstream connections, but not the store. */
-  close(): Promise<void>;
-}
+export type Runtime = ReturnType<typeof createRuntime>;
 
 /**
  * Builds the services of a configuration.
@@ -84,7 +70,7 @@ export function createRuntime(
   keySets = new KeySets(),
   differences: ShadowDifferences | null = null,
   isReady: () => Promise<boolean> = async () => true,
-): Runtime {
+) {
   const { config, lines } = loaded;
   const { store, audit } = opened;
   const ofLog = logSettings(loaded);
@@ -226,15 +212,19 @@ export function createRuntime(
     logFault,
     reportMisconfiguration: createMisconfigurationReporter(log),
   };
+  const recheck: Recheck = (head, now) =>
+    mapMaybe(recheckGate.evaluate(head, now), (verdict) => verdict.refusal);
   return {
     services,
-    isTrustedProxy: (peer) => isTrustedProxy(readClient, peer),
-    recheck: (head, now) => mapMaybe(recheckGate.evaluate(head, now), (verdict) => verdict.refusal),
+    isTrustedProxy: (peer: PeerSocket) => isTrustedProxy(readClient, peer),
+    recheck,
     streamRecheck: config.proxy.stream_recheck,
     pending: () => upstreams.pending(),
     addresses: () => upstreams.addressStates(),
+    /** Requests in flight continue, and health checks stop. */
     retire: () => upstreams.stopChecks(),
     loads: () => upstreams.loads(),
+    /** Flushes last-seen data and closes the upstream connections, but not the store. */
     close: async () => {
       await closeAccounts();
       upstreams.close();

@@ -25,12 +25,6 @@ interface Issuer {
   verifier: Promise<Verifier> | undefined;
 }
 
-interface Remembered {
-  readonly subject: JwtSubject;
-  readonly from: EpochMs;
-  readonly until: EpochMs;
-}
-
 /**
  * Accepts JWTs of other issuers. The issuer is looked up by `iss` before anything is verified or fetched.
  * Keys and algorithms come only from the configuration, never from the JWT's header.
@@ -41,7 +35,9 @@ export class JwtIssuers {
   readonly #keySets: KeySets;
   readonly #forwarded: readonly string[];
   readonly #sourceOf: ((settings: IssuerSettings) => KeySource) | undefined;
-  readonly #known = new LRUCache<string, Remembered>({ max: MAX_REMEMBERED });
+  readonly #known = new LRUCache<string, { subject: JwtSubject; from: EpochMs; until: EpochMs }>({
+    max: MAX_REMEMBERED,
+  });
   readonly #pending = new Map<string, Promise<JwtSubject | undefined>>();
 
   /** @param forwarded names of the claims that upstreams receive */

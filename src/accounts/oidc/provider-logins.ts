@@ -37,13 +37,6 @@ export interface OidcEvents {
   readonly loggedOut: (provider: string, refused: string | undefined) => void;
 }
 
-/** A login that a browser is about to begin: the URL to visit, and the cookie to keep meanwhile. */
-interface BegunLogin {
-  readonly url: string;
-  readonly state: string;
-  readonly cookie: string;
-}
-
 /** The outcome of a login. */
 export interface EndedLogin {
   /** Where the browser goes; null: to the web page. */
@@ -151,19 +144,13 @@ export class ProviderLogins {
   }
 
   /**
-   * Begins a login.
+   * Begins a login; returns the URL to visit, and the cookie to keep meanwhile.
    *
    * @param returnTo a path of this origin; null: to the web page
    * @param fresh whether the provider must ask for the login again
    * @param address IP address of the client
    */
-  async begin(
-    name: string,
-    returnTo: string | null,
-    fresh: boolean,
-    address: string,
-    now: EpochMs,
-  ): Promise<BegunLogin | LoginFailure | { readonly wait: number }> {
+  async begin(name: string, returnTo: string | null, fresh: boolean, address: string, now: EpochMs) {
     const wait = await this.#limits.request(address, now);
     if (wait > 0) return { wait };
     const state = this.#states.begin(returnTo, fresh, now);

@@ -18,13 +18,8 @@ export type Task = { readonly password: string } & (
   { readonly parameters: HashParameters } | { readonly phc: string }
 );
 
-interface HashingEnd {
-  /** Its exit code, or the system's code for why it could not be started. */
-  readonly code: number | string | null;
-  readonly signal: NodeJS.Signals | null;
-}
-
-type OnHashingEnd = (ended: HashingEnd) => void;
+/** Its exit code, or the system's code for why it could not be started. */
+type End = { readonly code: number | string | null; readonly signal: NodeJS.Signals | null };
 
 /**
  * Hashes passwords in a separate process at low priority, so that a flood of logins waits and requests do
@@ -33,14 +28,14 @@ type OnHashingEnd = (ended: HashingEnd) => void;
  */
 export class HashingProcess implements Hasher {
   readonly #concurrency: number;
-  readonly #onEnd: OnHashingEnd;
+  readonly #onEnd: (ended: End) => void;
   #child: ChildProcess | undefined;
   #failures = 0;
   #mayStartAt = 0;
   #closed = false;
 
   /** @param onEnd called when the process ended by itself */
-  constructor(concurrency: number, onEnd: OnHashingEnd) {
+  constructor(concurrency: number, onEnd: (ended: End) => void) {
     this.#concurrency = concurrency;
     this.#onEnd = onEnd;
   }
@@ -88,7 +83,7 @@ export class HashingProcess implements Hasher {
     // Each password in progress listens for its answer.
     child.setMaxListeners(0);
     let hasExited = false;
-    const onExit = (ended: HashingEnd) => {
+    const onExit = (ended: End) => {
       if (hasExited) return;
       hasExited = true;
       this.#onExit(ended);
@@ -101,7 +96,7 @@ export class HashingProcess implements Hasher {
     return (this.#child = child);
   }
 
-  #onExit(ended: HashingEnd): void {
+  #onExit(ended: End): void {
     this.#child = undefined;
     this.#failures += 1;
     if (this.#failures > 1) {

@@ -27,13 +27,6 @@ class FilesChanging extends Error {
   }
 }
 
-interface Files {
-  readonly next: LoadedConfig;
-  /** Changed settings that only take effect after a restart. */
-  readonly changed: readonly string[];
-  readonly directory: CheckedDirectory | null;
-}
-
 export interface Reloaded {
   /**
    * It is tried again if `postponed` (the files could not be checked or applied at the moment) or
@@ -151,7 +144,7 @@ export class Reloader {
   }
 
   /** Reads both files before anything is applied. One of each version would be a state that nobody wrote. */
-  async #readFiles(): Promise<Files> {
+  async #readFiles() {
     const before = signaturesOf(this.watched);
     const read = loadConfigToServe(this.#current.file, this.#env);
     const changed = needsRestart(read, this.#current);

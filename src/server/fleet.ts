@@ -1,20 +1,20 @@
+import cluster from 'node:cluster';
 import { hostname } from 'node:os';
-import type { KnownFleet } from '../../accounts/fleet-receipts.js';
-import type { Log } from '../../observe/log.js';
-import { metrics } from '../../observe/metrics.js';
-import { linkAge } from '../../observe/metrics/store.js';
-import { readVersion } from '../../observe/version.js';
-import type { Endings } from '../../store/endings.js';
+import type { KnownFleet } from '../accounts/fleet-receipts.js';
+import { newId } from '../domain/secret.js';
+import type { Log } from '../observe/log.js';
+import { metrics } from '../observe/metrics.js';
+import { linkAge } from '../observe/metrics/store.js';
+import { readVersion } from '../observe/version.js';
+import type { Endings } from '../store/endings.js';
 import {
   type FleetStore,
   HEARTBEAT_MS,
   LIVE_MS,
   type LiveMember,
   type Member,
-} from '../../store/fleet-store.js';
-import cluster from 'node:cluster';
-import { newId } from '../../domain/secret.js';
-import type { EpochMs } from '../../util/time.js';
+} from '../store/fleet-store.js';
+import type { EpochMs } from '../util/time.js';
 
 /** Maximum wait for the first heartbeat at start, milliseconds. */
 const FIRST_BEAT_MS = 2_000;
