@@ -161,19 +161,14 @@ export function noteDeath(store: FleetStore, pid: number): void {
 
 const VARIABLE = 'LATCHKEY_SIDECAR';
 
-export interface Sidecar {
-  readonly id: string;
-  readonly startedAt: EpochMs;
-}
-
-let own: Sidecar | undefined;
+let own: ReturnType<typeof beginSidecar> | undefined;
 
 /** Returns the sidecar of this process. A primary creates one, and its workers inherit it. */
-export function ownSidecar(): Sidecar {
+export function ownSidecar() {
   return (own ??= beginSidecar());
 }
 
-function beginSidecar(): Sidecar {
+function beginSidecar(): { readonly id: string; readonly startedAt: EpochMs } {
   const [id, startedAt] = cluster.isWorker ? (process.env[VARIABLE] ?? '').split(' ') : [];
   if (id !== undefined && startedAt !== undefined) return { id, startedAt: Number(startedAt) };
   const sidecar = { id: newId(), startedAt: Date.now() };
@@ -181,6 +176,6 @@ function beginSidecar(): Sidecar {
   return sidecar;
 }
 
-function memberId({ id }: Sidecar, pid: number): string {
+function memberId({ id }: { readonly id: string }, pid: number): string {
   return `${id}-${pid}`;
 }

@@ -10,11 +10,6 @@ import { type LoggedOut, SignedTokens } from './signed.js';
 /** @param error undefined if it succeeded */
 export type OnDiscovery = (provider: string, error: unknown) => void;
 
-interface Expected extends Proofs {
-  /** The provider must have asked for the login since this time; null: whenever it asked. */
-  readonly freshSince: EpochMs | null;
-}
-
 const DISCOVERY = { after: 10 * 60_000, retry: 1_000 };
 
 /** Loaded on demand, with its libraries: most servers have no provider. */
@@ -57,10 +52,13 @@ export class Provider {
     return logoutUrl(await this.#client(), backTo, idToken);
   }
 
-  /** @throws LoginFailed */
+  /**
+   * @param expected `freshSince`: since when the provider must have asked for the login; null: whenever it did
+   * @throws LoginFailed
+   */
   async claimsOf(
     query: string,
-    expected: Expected,
+    expected: Proofs & { readonly freshSince: EpochMs | null },
     now: EpochMs,
   ): Promise<{ readonly claims: Claims; readonly idToken: string }> {
     const callback = new URL(this.#redirectUri);
