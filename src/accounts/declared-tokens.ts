@@ -5,7 +5,7 @@ import { isExpired, restrictedTo, type Token } from '../domain/token.js';
 import { namesOfRevoked } from '../store/core/token-records.js';
 import type { TokenStore } from '../store/core/tokens.js';
 import type { DeclaredToken, Directory } from './declared-directory.js';
-import { restrictionsAfter } from './token-restrictions.js';
+import { restrictionsAfter } from './parameters.js';
 
 export interface DeclaredTokensPlan {
   readonly put: readonly Token[];

@@ -13,13 +13,8 @@ export interface FleetReceipt {
   readonly sidecars: number;
   /** To the last confirmation; null if there was none. */
   readonly slowestMs: number | null;
-  readonly missing: readonly MissingSidecar[];
-}
-
-interface MissingSidecar {
-  readonly name: string;
-  /** Milliseconds between its latest heartbeat and the revocation. */
-  readonly heartbeatAge: number;
+  /** With the milliseconds between the latest heartbeat and the revocation. */
+  readonly missing: readonly { readonly name: string; readonly heartbeatAge: number }[];
 }
 
 /** What this process knows without asking the store. */

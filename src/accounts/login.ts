@@ -1,13 +1,12 @@
-import { networkOf } from '../util/addresses.js';
 import type { AuditEvent } from '../domain/audit.js';
 import { type GrantCode, type Refusal, Unavailable, withAuditEvents } from '../domain/refusal.js';
 import { loginKey, type User } from '../domain/user.js';
+import { networkOf } from '../util/addresses.js';
 import type { Accounts, Checked } from './accounts.js';
-import { failedLogin, succeededLogin, throttled } from './login-audit-events.js';
+import type { Attempted, AttemptOutcome, LoginThrottle, Reservation } from './login-throttle.js';
 import { confirmation, credentials, readBy } from './parameters.js';
 import { LoginQueue } from './passwords.js';
 import { reporting } from './unconfirmed.js';
-import type { Attempted, AttemptOutcome, Reservation, LoginThrottle } from './login-throttle.js';
 
 /** A login attempt's proof of identity. */
 export interface LoginAttempt {
@@ -35,7 +34,6 @@ export type Grant<Granted> = (user: User) => Promise<Granted | Refusal | 'owner_
  */
 export type OnLockedOut = (user: User | null, wait: number) => Promise<void>;
 
-type Failed = Exclude<Checked, { verdict: 'right' }>;
 type WrongStatus = 400 | 401 | 403;
 
 const OTHER_USER = {
@@ -219,4 +217,39 @@ export function ignoreUnavailable(error: unknown): void {
 
 function outcomeOf(refusal: Refusal): string {
   return refusal.refusal === 'grant' ? refusal.code : refusal.refusal;
+}
+
+type Right = Extract<Checked, { verdict: 'right' }>;
+type Failed = Exclude<Checked, Right>;
+
+export function succeededLogin({ user, otp, auditEvents = [] }: Right): AuditEvent[] {
+  const succeeded: AuditEvent = { event: 'login.succeeded', outcome: 'success', target: idsOf(user) };
+  return [...auditEvents, succeeded, ...(otp === null ? [] : [otpAccepted(user)])];
+}
+
+export function otpAccepted(user: User): AuditEvent {
+  return { event: 'otp.accepted', outcome: 'success', target: idsOf(user) };
+}
+
+/** The login name is omitted, because people type passwords there. @param wait seconds; 0 for none */
+function failedLogin(checked: Failed, wait: number): AuditEvent[] {
+  const target = idsOf(checked.user);
+  const auditEvents: AuditEvent[] = [...(checked.auditEvents ?? [])];
+  if (checked.verdict === 'needs_otp') {
+    auditEvents.push({ event: 'otp.refused', outcome: 'failure', reason: checked.otp, target });
+  } else {
+    const reason =
+      checked.verdict === 'locked' ? 'locked' : checked.user === null ? 'unknown_login' : 'wrong_password';
+    auditEvents.push({ event: 'login.failed', outcome: 'failure', reason, target });
+  }
+  if (wait > 0) auditEvents.push({ event: 'login.locked_out', outcome: 'denied', retry_after: wait, target });
+  return auditEvents;
+}
+
+function throttled(wait: number): AuditEvent {
+  return { event: 'login.throttled', outcome: 'denied', retry_after: wait };
+}
+
+function idsOf(user: User | null): Record<string, string | null> {
+  return { user_id: user?.id ?? null, customer_id: user?.customerId ?? null };
 }

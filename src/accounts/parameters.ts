@@ -1,8 +1,20 @@
 import { z } from 'zod';
-import { isName, isStorable, MAX_NAME, MAX_PASSWORD, MAX_SERVICES, NAME_FORM } from '../domain/limits.js';
+import {
+  isName,
+  isStorable,
+  MAX_ADDRESSES,
+  MAX_NAME,
+  MAX_PASSWORD,
+  MAX_SERVICES,
+  NAME_FORM,
+} from '../domain/limits.js';
+import { parseRate, RATE_FORM } from '../domain/rate.js';
 import type { Refusal } from '../domain/refusal.js';
-import { parseTime } from '../util/time.js';
+import type { TokenRestrictions } from '../domain/token.js';
 import { ID, loginKey } from '../domain/user.js';
+import { parseRange } from '../util/addresses.js';
+import { isOneEdit } from '../util/text.js';
+import { parseTime } from '../util/time.js';
 
 /** In canonical form and UTF-8 bytes: NFKC expands some characters to 54 bytes. */
 const MAX_LOGIN = 1024;
@@ -96,4 +108,133 @@ function credentialsOr(missing: string) {
 
 function unique(values: readonly string[]): string[] {
   return [...new Set(values)];
+}
+
+const rate = z
+  .string('rate must be a string')
+  .refine((text) => parseRate(text) !== undefined, `rate must be a rate ${RATE_FORM}`)
+  .meta({ examples: ['600/1m'] });
+
+const NOT_A_RANGE =
+  'addresses must be IP addresses and ranges like 10.0.0.0/8, without bits set after the prefix';
+
+const addresses = z
+  .array(
+    z.string(NOT_A_RANGE).refine((text) => parseRange(text) !== undefined, NOT_A_RANGE),
+    'addresses must be a list',
+  )
+  .min(1, 'addresses must name an address; leave it out for no limit')
+  .max(MAX_ADDRESSES, `More than ${MAX_ADDRESSES} addresses`)
+  .transform((texts) => [...new Set(texts)])
+  .meta({ examples: [['10.0.0.0/8', '192.0.2.7']] });
+
+/** Of a new token, each value as text. */
+export const restrictionParameters = {
+  rate: rate.optional(),
+  addresses: addresses.optional(),
+  suspended: z.enum(['true', 'false'], 'suspended must be true or false').optional(),
+} as const;
+
+/** Absent members stay; null removes a limit. */
+export const restrictionChange = z.strictObject(
+  {
+    suspended: z.boolean('suspended must be true or false').optional(),
+    rate: rate.nullable().optional(),
+    addresses: addresses.nullable().optional(),
+  },
+  {
+    error: (issue) =>
+      issue.code === 'unrecognized_keys'
+        ? `Only suspended, rate and addresses can be changed, not ${JSON.stringify(issue.keys[0])}`
+        : undefined,
+  },
+);
+
+export type RestrictionChange = z.output<typeof restrictionChange>;
+
+/** Undefined if no limits are left. */
+export function restrictionsAfter(
+  before: TokenRestrictions | undefined,
+  change: RestrictionChange,
+): TokenRestrictions | undefined {
+  const suspended = change.suspended ?? before?.suspended ?? false;
+  const rate = change.rate === undefined ? before?.rate : change.rate;
+  const addresses = change.addresses === undefined ? before?.addresses : change.addresses;
+  const after = {
+    ...(suspended ? { suspended: true as const } : {}),
+    ...(rate == null ? {} : { rate }),
+    ...(addresses == null ? {} : { addresses }),
+  };
+  return Object.keys(after).length === 0 ? undefined : after;
+}
+
+/** With common wrong names for them. */
+const RESTRICTIONS: readonly { readonly name: string; readonly others: readonly string[] }[] = [
+  { name: 'scope', others: ['scopes'] },
+  { name: 'services', others: ['service'] },
+  { name: 'service_id', others: [] },
+  { name: 'expires_at', others: ['expires', 'expiry', 'expires_in', 'expiration'] },
+  { name: 'rate', others: ['rate_limit', 'ratelimit'] },
+  { name: 'addresses', others: ['address', 'cidr', 'cidrs'] },
+  { name: 'suspended', others: ['suspend'] },
+];
+
+/** Compared with brackets: an edit may concern a bracket. */
+const WHOLE_NAMES = ['scope', 'services', 'services[]', 'service_id', 'expires_at'] as const;
+
+/** Otherwise a token would lack a restriction that someone meant to set. */
+export function firstMistyped(names: readonly string[], suggest = suggestRestriction): string | undefined {
+  return firstLike(
+    names,
+    suggest,
+    (name, meant) => `The parameter ${name} is unknown; did you mean ${meant}?`,
+  );
+}
+
+/** The query is not read for restrictions. */
+export function firstMisplaced(names: readonly string[], suggest = suggestRestriction): string | undefined {
+  return firstLike(names, suggest, (name, meant) => `The parameter ${name} is not accepted in the query; send ${meant} in the body`);
+} // prettier-ignore
+
+export function firstUnchangeable(names: readonly string[]): string | undefined {
+  return firstLike(names, suggestRestriction, (name) => `The parameter ${name} is not accepted: a rotation keeps the restrictions of the old token`);
+} // prettier-ignore
+
+/** @param explain gets the name and what it looks like, both quoted */
+function firstLike(
+  names: readonly string[],
+  suggest: (name: string) => string | undefined,
+  explain: (name: string, meant: string) => string,
+): string | undefined {
+  for (const name of names) {
+    const meant = suggest(name);
+    if (meant !== undefined) return explain(JSON.stringify(name.slice(0, MAX_QUOTED)), JSON.stringify(meant));
+  }
+  return undefined;
+}
+
+export function suggestOverlap(name: string): string | undefined {
+  const base = baseOf(lowerLetters(name));
+  return base === 'overlap' || isOneEdit(base, 'overlap') ? 'overlap' : undefined;
+}
+
+const MAX_QUOTED = 64;
+
+function suggestRestriction(name: string): string | undefined {
+  const lower = lowerLetters(name);
+  const base = baseOf(lower);
+  const known = RESTRICTIONS.find(({ name, others }) => base === name || others.includes(base));
+  if (known !== undefined) return known.name;
+  const near = RESTRICTIONS.find((each) => isOneEdit(base, each.name))?.name;
+  return near ?? WHOLE_NAMES.find((whole) => isOneEdit(lower, whole));
+}
+
+function baseOf(name: string): string {
+  const bracket = name.indexOf('[');
+  return bracket < 0 ? name : name.slice(0, bracket);
+}
+
+/** Other letters may become two characters in lower case, which would count as two edits. */
+function lowerLetters(text: string): string {
+  return text.replace(/[A-Z]/g, (letter) => letter.toLowerCase());
 }

@@ -1,4 +1,4 @@
-import { Limiter, type Permit } from '../domain/limiter.js';
+import { Limiter, permitOf } from '../domain/limiter.js';
 import { costOfHash, MAX_PASSWORD_COST } from '../domain/password-cost.js';
 import { Unavailable } from '../domain/refusal.js';
 import { reportYields } from '../observe/evictions.js';
@@ -34,13 +34,7 @@ export class LoginQueue {
 
   /** @throws Unavailable if it gave way, the queue is full, or the wait was too long; it did not run */
   async run<T>(network: string, work: () => Promise<T>): Promise<T> {
-    const holder = [`network ${network}`];
-    const permit = await new Promise<Permit>((resolve, reject) => {
-      const leave = () => reject(passwordsBusy());
-      const acquired = this.#limiter.acquire({ holder, go: () => resolve(acquired as Permit), leave });
-      if (acquired === undefined) leave();
-      else if (acquired.isHeld) resolve(acquired);
-    });
+    const permit = await permitOf(this.#limiter, [`network ${network}`], passwordsBusy);
     try {
       return await work();
     } finally {

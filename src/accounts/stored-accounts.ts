@@ -2,7 +2,7 @@ import { digestOf } from '../domain/secret.js';
 import type { User } from '../domain/user.js';
 import type { DirectoryStore } from '../store/core/directory.js';
 import type { Accounts, Checked, Found, Proof } from './accounts.js';
-import { otpAccepted } from './login-audit-events.js';
+import { otpAccepted } from './login.js';
 import type { OneTimePasswords } from './one-time-passwords.js';
 import type { Passwords } from './passwords.js';
 import { reportingUnknown } from './unconfirmed.js';

@@ -3,7 +3,7 @@ import { formatTime } from '../util/time.js';
 import type { Token } from '../domain/token.js';
 import { maskTokens, printable } from '../util/text.js';
 import type { TokenWithUse } from '../store/core/token-records.js';
-import type { RestrictionChange } from './token-restrictions.js';
+import type { RestrictionChange } from './parameters.js';
 
 export function tokenCreatedEvent(token: Token, customerId: string): AuditEvent {
   return {

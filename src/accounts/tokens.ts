@@ -10,11 +10,18 @@ import { hasActiveTokens } from './pending-deletions.js';
 import { removalTime, type Store } from '../store/core/store.js';
 import type { TokenLimits, TokenWithUse } from '../store/core/token-records.js';
 import type { LastSeen } from './last-seen.js';
-import { firstMisplaced, firstMistyped } from './mistyped.js';
-import { readBy, tokenParameters, unknownService } from './parameters.js';
+import {
+  firstMisplaced,
+  firstMistyped,
+  readBy,
+  type RestrictionChange,
+  restrictionParameters,
+  restrictionsAfter,
+  tokenParameters,
+  unknownService,
+} from './parameters.js';
 import { tokenCreatedEvent, tokenRevokedEvent } from './token-audit-events.js';
 import { type ChangedToken, changeToken } from './token-changes.js';
-import { type RestrictionChange, restrictionParameters, restrictionsAfter } from './token-restrictions.js';
 import { reportingUnknown } from './unconfirmed.js';
 
 const restrictions = z.object(restrictionParameters);

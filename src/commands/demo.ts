@@ -31,7 +31,7 @@ interface DemoUser {
 }
 
 export async function demo(options: DemoOptions): Promise<void> {
-  const { startServer } = await import('./start-server.js');
+  const { startServer } = await import('../server/compose.js');
   const data = resolve(options.data);
   needPrivateFolder(data);
   const file = join(data, 'directory.yaml');

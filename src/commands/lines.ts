@@ -4,18 +4,11 @@ import { CommandFailed } from './terminal/output.js';
 
 const LINE_FEED = 0x0a;
 
-interface Line {
-  readonly bytes: Buffer;
-  readonly number: number;
-  /** Whether the file ends within the line, as after a crash. */
-  readonly isCut: boolean;
-}
-
 /**
  * Streams the lines of a file (`-`: standard input). Only a line feed ends a line: names may contain
- * any other separator.
+ * any other separator. `isCut`: the file ends within the line, as after a crash.
  */
-export async function* linesOf(file: string): AsyncGenerator<Line> {
+export async function* linesOf(file: string) {
   const parts: Buffer[] = [];
   let number = 0;
   try {

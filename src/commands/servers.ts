@@ -71,17 +71,13 @@ function describe(members: readonly LiveMember[]) {
   };
 }
 
-interface PolicyShadowOptions extends ReportOptions {
-  readonly admin?: URL;
-}
-
 type ShadowReport =
   | { readonly policy_shadow: null }
   | ({ readonly policy_shadow: string; readonly is_same: boolean } & ReturnType<typeof describeDifferences>);
 
 type Difference = ReturnType<typeof describeDifferences>['casualties'][number];
 
-export async function policyShadow(options: PolicyShadowOptions): Promise<void> {
+export async function policyShadow(options: ReportOptions & { admin?: URL }): Promise<void> {
   const url = `${options.admin?.origin ?? adminUrl(options.config)}/-/shadow`;
   const { status, text } = await requestAdmin(url);
   if (status !== 200) throw new CommandFailed(`${url} responded with ${status}: ${text}`);

@@ -224,3 +224,13 @@ export class Limiter {
 function start(permit: Permit): void {
   if (permit.isHeld) permit.member.go();
 }
+
+/** Waits for a place. @throws what `refused` returns if the queue is full, or the wait was too long */
+export async function permitOf(limiter: Limiter, holder: Holder, refused: () => Error): Promise<Permit> {
+  return new Promise((resolve, reject) => {
+    const leave = (): void => reject(refused());
+    const permit = limiter.acquire({ holder, go: () => resolve(permit as Permit), leave });
+    if (permit === undefined) leave();
+    else if (permit.isHeld) resolve(permit);
+  });
+}

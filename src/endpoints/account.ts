@@ -5,16 +5,8 @@ import { formatTime } from '../util/time.js';
 import type { User } from '../domain/user.js';
 import type { DirectoryStore } from '../store/core/directory.js';
 import { endpoint, type Resource, subjectOf } from './endpoint.js';
-import { checkFreshLogin } from './fresh-login.js';
-import {
-  currentCustomer,
-  currentUser,
-  type CurrentUser,
-  sudoGranted,
-  type SudoGranted,
-  verified,
-  type Verified,
-} from './schema/responses.js';
+import { checkFreshLogin } from './login-steps.js';
+import { currentCustomer, currentUser, sudoGranted, verified } from './schema/responses.js';
 import { freshSudoRequest, readSudo, sudoRequest } from './schema/requests.js';
 
 /** Paths below these belong to the upstream. */
@@ -71,7 +63,7 @@ export const account = {
               expires_at: token.expiresAt === null ? null : formatTime(token.expiresAt),
               scope: token.scopes.join(' '),
             },
-          } satisfies Verified,
+          },
         };
       }, // prettier-ignore
     }),
@@ -113,7 +105,7 @@ export const account = {
         if ('refusal' in checked) return checked;
         return {
           status: 200,
-          json: { expiry_time: formatTime(sudoGrants.endOf(now)) } satisfies SudoGranted,
+          json: { expiry_time: formatTime(sudoGrants.endOf(now)) },
           auditEvents:
             subject === null ? checked.auditEvents : [...checked.auditEvents, sudoGrantedEvent(subject)],
         };
@@ -136,7 +128,7 @@ async function namesOfServices(directory: DirectoryStore, customerId: string, li
 } // prettier-ignore
 
 /** In the form that clients of such interfaces expect: what Latchkey does not have is a constant. */
-function userObject(user: User): CurrentUser {
+function userObject(user: User) {
   return {
     id: user.id,
     name: user.name,

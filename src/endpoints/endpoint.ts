@@ -6,8 +6,7 @@ import type { Body } from '../http/body.js';
 import type { RequestHead } from '../http/head.js';
 import type { Reply } from '../http/replies.js';
 import type { EndpointRule } from '../policy/route.js';
-import type { HeaderName } from './openapi/headers.js';
-import type { RefusalName } from './openapi/refusals.js';
+import type { HeaderName, RefusalName } from './openapi/components.js';
 import type { EndpointServices } from './services.js';
 
 export interface EndpointSettings {

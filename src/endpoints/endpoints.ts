@@ -8,13 +8,13 @@ import {
   interfaceDescription,
   protectedResource,
   protectedResourceOfPath,
+  readiness,
   signingKeys,
 } from './documents.js';
 import type { Call, Endpoint, EndpointSettings, Resource } from './endpoint.js';
 import { login } from './login.js';
 import { oidc } from './oidc.js';
 import { page } from './page.js';
-import { readiness } from './readiness.js';
 import type { EndpointServices } from './services.js';
 import { tokens } from './tokens.js';
 

@@ -3,10 +3,9 @@ import type { AuditEvent } from '../domain/audit.js';
 import { formatSessionCookie } from '../http/cookies.js';
 import { acceptsHtml, firstField } from '../http/fields.js';
 import type { RequestHead } from '../http/head.js';
-import { beginSession } from './begin-session.js';
 import { endpoint, type Resource } from './endpoint.js';
-import { providerLogout } from './oidc.js';
-import { loggedIn, type LoggedIn } from './schema/responses.js';
+import { beginSession, providerLogout } from './login-steps.js';
+import { loggedIn } from './schema/responses.js';
 import { loginRequest, readLogin, wrongLoginName } from './schema/requests.js';
 import { sessionEvent } from '../accounts/sessions.js';
 
@@ -72,7 +71,7 @@ export const login = {
               customer_id: user.customerId,
             },
             customer: { id: user.customerId, name: customer?.name ?? '' },
-          } satisfies LoggedIn,
+          },
         };
       },
     }),

@@ -4,7 +4,6 @@ import type { EndedLogin, ProviderLogout } from '../accounts/oidc/provider-login
 import type { LoginFailure } from '../accounts/oidc/settings.js';
 import { reporting, reportingUnknown } from '../accounts/unconfirmed.js';
 import type { AuditEvent } from '../domain/audit.js';
-import type { SessionSubject } from '../domain/credential.js';
 import { ownPath } from '../domain/path.js';
 import type { Refusal } from '../domain/refusal.js';
 import type { Session } from '../domain/session.js';
@@ -14,7 +13,7 @@ import { cookiesFrom, cookieValues, formatSessionCookie, LOGIN_STATE_COOKIE } fr
 import { fieldValues } from '../http/fields.js';
 import type { Reply } from '../http/replies.js';
 import type { RequestHead } from '../http/head.js';
-import { beginSession } from './begin-session.js';
+import { beginSession } from './login-steps.js';
 import { type Call, endpoint, type Resource } from './endpoint.js';
 import { loginMethods } from './schema/responses.js';
 import type { EndpointServices } from './services.js';
@@ -218,17 +217,6 @@ async function endSessions(
     await done();
   });
   return { status: 200, auditEvents };
-}
-
-/** Returns where a logout continues at the session's provider; undefined if it does not. */
-export async function providerLogout(
-  { session, user }: SessionSubject,
-  { oidc }: Pick<EndpointServices, 'oidc'>,
-): Promise<string | undefined> {
-  const { provider } = session;
-  if (oidc === null || provider === undefined || user.provider === undefined) return undefined;
-  const found = oidc.logins.ofIssuer(user.provider.issuer);
-  return found === undefined ? undefined : oidc.logins.logoutUrl(found.name, oidc.pageUrl, provider);
 }
 
 function oidcOf({ oidc }: EndpointServices): Oidc {

@@ -1,15 +1,16 @@
+import { sessionEvent } from '../accounts/sessions.js';
+import { reportingUnknown } from '../accounts/unconfirmed.js';
 import type { SessionSubject } from '../domain/credential.js';
 import type { Refusal } from '../domain/refusal.js';
-import type { EpochMs } from '../util/time.js';
+import type { Session } from '../domain/session.js';
+import { type EpochMs, formatTime } from '../util/time.js';
 import { firstField } from '../http/fields.js';
 import type { RequestHead } from '../http/head.js';
 import type { Reply } from '../http/replies.js';
 import { endpoint, type Resource, sessionOf, subjectOf } from './endpoint.js';
-import type { PageFile } from './page-files.js';
-import { caller, type Caller, person, type Person } from './schema/responses.js';
+import { type PageFile, seconds } from './page-settings.js';
+import { caller, type Caller, person, session, type SessionObject } from './schema/responses.js';
 import type { EndpointServices } from './services.js';
-import { describeScope } from './scope-words.js';
-import { sessionEndpoints } from './sessions.js';
 
 /**
  * Allows no other origin as a source or destination, no inline code, no script injection through the DOM, and
@@ -30,6 +31,56 @@ const CONTENT_SECURITY_POLICY = [
 ].join('; ');
 
 const YEAR_SECONDS = 31_536_000;
+
+/** They only cover the user's own sessions. */
+const sessionEndpoints = [
+  endpoint({
+    name: 'list_sessions',
+    method: 'GET',
+    path: 'sessions',
+    credential: 'session',
+    summary: "List the user's own sessions",
+    response: session.array(),
+    handle: async (call, { sessions }) => {
+      const { user, session: current } = sessionOf(call);
+      const found = await sessions.ofUser(user.id, call.now);
+      return { status: 200, json: found.map((each) => sessionObject(each, current)) };
+    },
+  }),
+  endpoint({
+    name: 'end_other_sessions',
+    method: 'DELETE',
+    path: 'sessions',
+    credential: 'session',
+    summary: "End all of the user's sessions except the one of the request",
+    response: null,
+    handle: async (call, { sessions }) => {
+      const { user, session: current } = sessionOf(call);
+      const eventOf = (each: Session) => sessionEvent('session.ended', each, user.customerId, 'user');
+      // Others may start or end meanwhile, so only an unknown outcome reports those read before.
+      const known = (await sessions.othersOf(current)).map(eventOf);
+      const ended = await reportingUnknown(known, async () => sessions.endOthers(current));
+      return { status: 204, auditEvents: ended.map(eventOf) };
+    },
+  }),
+  endpoint({
+    name: 'end_session',
+    method: 'DELETE',
+    path: 'sessions/:id',
+    credential: 'session',
+    summary: "End one of the user's own sessions",
+    response: null,
+    refusals: ['NotFound'],
+    handle: async (call, { sessions }) => {
+      const id = call.path.slice(call.path.lastIndexOf('/') + 1);
+      const { user } = sessionOf(call);
+      const event = sessionEvent('session.ended', { id, userId: user.id }, user.customerId, 'user');
+      const ended = await reportingUnknown([event], async () => sessions.endById(user.id, id));
+      if (ended === undefined) return { refusal: 'not_found', detail: `Cannot find session '${id}'` };
+      return { status: 204, auditEvents: [event] };
+    },
+  }),
+] as const;
 
 export const page = {
   tag: 'Page',
@@ -70,7 +121,7 @@ export const page = {
       credential: 'session',
       summary: 'Show the logged-in user, with permissions and limits',
       response: caller,
-      handle: async (call, { directory, policy, oidc, sudoGrants, page: { keyName, accepts, publicUrl, scopes, maxLifetime, warnBefore, rotation, idleTimeout } }) => {
+      handle: async (call, { directory, policy, oidc, sudoGrants, page: { idleTimeout, callers } }) => {
         const subject = sessionOf(call);
         const { user } = subject;
         const may = (action: string) => policy.decide(subject, action, null).allowed;
@@ -81,7 +132,7 @@ export const page = {
           json: {
             user: { id: user.id, name: user.name, login: user.login, role: user.role, customer_id: user.customerId },
             customer: { id: user.customerId, name: customer?.name ?? '' },
-            session: { ends_in: Math.floor((subject.session.endsAt - call.now) / 1000), idle_timeout: Math.floor(idleTimeout / 1000) },
+            session: { ends_in: Math.floor((subject.session.endsAt - call.now) / 1000), idle_timeout: seconds(idleTimeout) },
             one_time_password: user.otpSecret !== null,
             ...(await providerOf(subject, call.now, { oidc, sudoGrants })),
             may: {
@@ -91,14 +142,8 @@ export const page = {
               revoke_customer_tokens: may('customer_token:write'),
             },
             services: services.map(({ id, name }) => ({ id, name })),
-            scopes: Object.entries(scopes).map(([name, rules]) => describeScope(name, rules)),
-            rotation: { overlap: Math.floor(rotation.overlap / 1000), max_overlap: Math.floor(rotation.max_overlap / 1000) },
-            max_lifetime: maxLifetime === null ? null : Math.floor(maxLifetime / 1000),
-            warn_before: warnBefore === null ? null : Math.floor(warnBefore / 1000),
-            key_field: keyName,
-            accepts,
-            public_url: publicUrl,
-          } satisfies Caller,
+            ...callers,
+          },
         };
       }, // prettier-ignore
     }),
@@ -114,12 +159,25 @@ export const page = {
         const people = await directory.listUsers(subjectOf(call).user.customerId);
         return {
           status: 200,
-          json: people.map(({ id, name, login }) => ({ id, name, login }) satisfies Person),
+          json: people.map(({ id, name, login }) => ({ id, name, login })),
         };
       },
     }),
   ],
 } as const satisfies Resource;
+
+function sessionObject(session: Session, current: Session): SessionObject {
+  return {
+    id: session.id,
+    created_at: formatTime(session.createdAt),
+    last_seen_at: formatTime(session.lastSeenAt),
+    ends_at: formatTime(session.endsAt),
+    ip: session.ip,
+    user_agent: session.userAgent,
+    current: session.digest === current.digest,
+    ...(session.provider === undefined ? {} : { provider: session.provider.name }),
+  };
+}
 
 /** If it is still configured. */
 async function providerOf(

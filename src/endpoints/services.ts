@@ -11,9 +11,8 @@ import type { Gate } from '../gate/gate.js';
 import type { Ownership } from '../gate/ownership.js';
 import type { Content } from '../http/json.js';
 import type { Policy } from '../policy/decide.js';
-import type { DescribedRules } from './scope-words.js';
 import type { DirectoryStore } from '../store/core/directory.js';
-import type { PageFiles } from './page-files.js';
+import type { pageSettings } from './page-settings.js';
 import type { ResourceMetadata } from './schema/responses.js';
 
 export interface EndpointServices {
@@ -34,38 +33,14 @@ export interface EndpointServices {
   /** Null without `interface.protected_resource`. */
   readonly resource: ResourceMetadata | null;
   /** Null without OpenID Connect providers. */
-  readonly oidc: OidcSettings | null;
-  readonly page: PageSettings;
+  readonly oidc: {
+    readonly logins: ProviderLogins;
+    /** As browsers see it. */
+    readonly pageUrl: string;
+    readonly hasPasswords: () => MaybePromise<boolean>;
+  } | null;
+  readonly page: ReturnType<typeof pageSettings>;
   /** Whether this process serves requests: its store is available, and it is not shutting down. */
   readonly isReady: () => Promise<boolean>;
   readonly interfaceDocument: () => Promise<Content>;
-}
-
-interface OidcSettings {
-  readonly logins: ProviderLogins;
-  /** As browsers see it. */
-  readonly pageUrl: string;
-  readonly hasPasswords: () => MaybePromise<boolean>;
-}
-
-interface PageSettings {
-  /** Null when the page is off. */
-  readonly files: PageFiles | null;
-  /** With leading and trailing slash. */
-  readonly path: string;
-  /** Of the field that carries a token. */
-  readonly keyName: string;
-  /** Other ways to send a token. */
-  readonly accepts: { readonly bearer: boolean; readonly basic: boolean };
-  /** Of `login.public_url`. */
-  readonly publicUrl: string | null;
-  readonly scopes: Readonly<Record<string, DescribedRules>>;
-  /** Milliseconds; null when unlimited. */
-  readonly maxLifetime: number | null;
-  /** Milliseconds before its expiry from which on a token is marked. */
-  readonly warnBefore: number | null;
-  /** Milliseconds. */
-  readonly rotation: { readonly overlap: number; readonly max_overlap: number };
-  /** Of sessions, milliseconds. */
-  readonly idleTimeout: number;
 }

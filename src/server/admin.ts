@@ -1,10 +1,10 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import { isIP } from 'node:net';
 import type { Config } from '../config/schema/config.js';
 import type { Log } from '../observe/log.js';
 import { jsonBody } from '../http/json.js';
 import { listen } from '../listeners/server.js';
 import { newRequestId } from '../pipeline/record.js';
-import { createAdminGuard } from './admin-guard.js';
 import type { Restarted } from './processes/serving.js';
 import type { Reloaded } from './reload/reload.js';
 
@@ -61,7 +61,7 @@ export async function startAdmin(
 async function answer(req: IncomingMessage, res: ServerResponse, views: AdminViews): Promise<void> {
   req.resume();
   const [path = '', query = ''] = (req.url ?? '').split('?', 2);
-  const task = TASKS.get(path);
+  const [task, view] = [TASKS.get(path), VIEWS.get(path)];
   const reads = req.method === 'GET' || req.method === 'HEAD';
   if (task !== undefined && req.method === 'POST') {
     await task(res, views, new URLSearchParams(query));
@@ -71,41 +71,43 @@ async function answer(req: IncomingMessage, res: ServerResponse, views: AdminVie
     sendJson(res, 405, { msg: 'Method not allowed', detail });
   } else if (hasBody(req)) {
     res.setHeader('Connection', 'close');
-    sendJson(res, 400, {
-      msg: 'Bad request',
-      detail: `a ${req.method} to the admin port must not have a body`,
-    });
-  } else if (path === '/healthz') {
-    sendJson(res, 200, { status: 'ok' });
-  } else if (path === '/readyz') {
-    const { ready, checks, warnings } = await views.ready();
-    const warned = Object.keys(warnings).length > 0 ? { warnings } : {};
-    sendJson(res, ready ? 200 : 503, { ready, checks: describe(checks), ...warned });
-  } else if (path === '/metrics') {
-    const { type, text } = await views.metrics();
-    res.writeHead(200, { 'Content-Type': type, 'Cache-Control': 'no-store' }).end(text);
-  } else if (path === '/-/config') {
-    sendJson(res, 200, views.config());
-  } else if (path === '/-/shadow') {
-    sendJson(res, 200, await views.shadow());
-  } else if (path === '/-/webhooks') {
-    sendJson(res, 200, await views.webhooks());
-  } else {
-    const detail = `the admin port serves /healthz, /readyz, /metrics, /-/config, /-/shadow, /-/webhooks, and POST at ${TASK_PATHS}`;
+    const detail = `a ${req.method} to the admin port must not have a body`;
+    sendJson(res, 400, { msg: 'Bad request', detail });
+  } else if (view === undefined) {
+    const detail = `the admin port serves ${[...VIEWS.keys()].join(', ')}, and POST at ${TASK_PATHS}`;
     sendJson(res, 404, { msg: 'Record not found', detail });
-  }
+  } else await view(res, views);
 }
 
 function hasBody({ headers }: IncomingMessage): boolean {
   return headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0;
 }
 
-const TASKS = new Map<string, (res: ServerResponse, views: AdminViews, query: URLSearchParams) => Promise<void>>([
+const VIEWS = new Map<string, (res: ServerResponse, views: AdminViews) => unknown>([
+  ['/healthz', (res) => sendJson(res, 200, { status: 'ok' })],
+  ['/readyz', async (res, views) => sendReadiness(res, await views.ready())],
+  ['/metrics', async (res, views) => sendMetrics(res, await views.metrics())],
+  ['/-/config', (res, views) => sendJson(res, 200, views.config())],
+  ['/-/shadow', async (res, views) => sendJson(res, 200, await views.shadow())],
+  ['/-/webhooks', async (res, views) => sendJson(res, 200, await views.webhooks())],
+]);
+
+const TASKS = new Map<string, (res: ServerResponse, views: AdminViews, query: URLSearchParams) => unknown>([
   ['/-/reload', async (res, views) => sendReloaded(res, await views.reload())],
   ['/-/restart-workers', async (res, views) => sendRestarted(res, await views.restartWorkers())],
   ['/-/webhooks/resend', resendWebhooks],
-]); // prettier-ignore
+]);
 const TASK_PATHS = [...TASKS.keys()].join(', ').replace(/, ([^,]*)$/, ' and $1');
+
+function sendReadiness(res: ServerResponse, { ready, checks, warnings }: Awaited<ReturnType<ReadyCheck>>): void {
+  const shown = Object.entries(checks).map(([name, fault]) => [name, fault ?? 'ok']);
+  const warned = Object.keys(warnings).length > 0 ? { warnings } : {};
+  sendJson(res, ready ? 200 : 503, { ready, checks: Object.fromEntries(shown), ...warned });
+} // prettier-ignore
+
+function sendMetrics(res: ServerResponse, { type, text }: { type: string; text: string }): void {
+  res.writeHead(200, { 'Content-Type': type, 'Cache-Control': 'no-store' }).end(text);
+}
 
 async function resendWebhooks(res: ServerResponse, views: AdminViews, query: URLSearchParams): Promise<void> {
   const ids = query.getAll('id');
@@ -137,12 +139,46 @@ const NOT_RELOADED = {
   },
 } as const;
 
-function describe(checks: Readonly<Record<string, string | null>>): Record<string, string> {
-  return Object.fromEntries(Object.entries(checks).map(([name, fault]) => [name, fault ?? 'ok']));
-}
-
 function sendJson(res: ServerResponse, status: number, value: unknown): void {
   res
     .writeHead(status, { 'Content-Type': 'application/json', 'Cache-Control': 'no-store' })
     .end(jsonBody(value));
+}
+
+/** A host with an optional port, as in the `Host` field. */
+const HOST = /^(\[[0-9A-Fa-f:.]+\]|[^:[\]]+)(?::\d{1,5})?$/;
+
+/** Suffixes that public DNS never has (RFC 6761, RFC 9476), including those of Kubernetes. */
+const PRIVATE = /\.(?:localhost|internal|svc|svc\.cluster\.local)$/;
+
+type AdminGuard = (req: IncomingMessage) => string | undefined;
+
+/**
+ * Refuses what a browser sends on behalf of a page from elsewhere, reads included: a page can point its own
+ * name at this port (DNS rebinding), and only `Host` reveals it. So only names are accepted that nobody can
+ * register: addresses, names without a dot, and names in private domains.
+ * @param hosts further accepted names: `admin.host` and `admin.hosts`
+ */
+function createAdminGuard(hosts: readonly string[]): AdminGuard {
+  const known = new Set(hosts.map((host) => host.toLowerCase()));
+  return ({ headers }) => {
+    const { host, origin, 'sec-fetch-site': site } = headers;
+    // Only HTTP/1.0 may omit it, which no browser uses.
+    if (host !== undefined && !isOwnHost(host, known))
+      return `the admin port does not accept this host name; add it to admin.hosts, or use the IP address`;
+    if (origin !== undefined && origin.toLowerCase() !== `http://${host?.toLowerCase()}`)
+      return 'the request comes from another origin';
+    if (site !== undefined && site !== 'same-origin' && site !== 'none')
+      return 'the request comes from another site';
+    return undefined;
+  };
+}
+
+function isOwnHost(field: string, known: ReadonlySet<string>): boolean {
+  const name = HOST.exec(field)?.[1]?.toLowerCase();
+  if (name === undefined) return false;
+  if (name.startsWith('[')) return isIP(name.slice(1, -1)) === 6;
+  if (isIP(name) === 4 || known.has(name)) return true;
+  // A last label of digits would be an address that readers parse differently (WHATWG URL 4.3).
+  return PRIVATE.test(name) || (!name.includes('.') && !/^(?:0x[0-9a-f]*|\d+)$/.test(name));
 }

@@ -14,17 +14,12 @@ import { systemResolve } from '../net/pinned-lookup.js';
 import { RefreshedValue } from '../net/refreshed-value.js';
 import { printable } from '../util/text.js';
 
-interface OnlineCheck {
-  readonly name: string;
-  readonly run: () => Promise<void>;
-}
-
 const TIMEOUT_MS = 5_000;
 
 class NotConnected extends Error {}
 
 /** The network checks of a configuration besides the store. */
-export function onlineChecks({ upstreams, jwt_issuers: issuers, login, webhooks }: Config): OnlineCheck[] {
+export function onlineChecks({ upstreams, jwt_issuers: issuers, login, webhooks }: Config) {
   return [
     ...Object.entries(upstreams).flatMap(([name, upstream]) =>
       addressesOf(upstream)
@@ -97,26 +92,23 @@ export function reasonOf(error: unknown): string {
 
 const CHECKED = { after: 30_000, retry: 30_000 };
 
-/** Reports identity providers that do not respond. Callers get the latest known result and never wait. */
-export class ProviderWatch {
-  readonly #checks = new Map<string, RefreshedValue<string>>();
-
-  /** Returns the problems of providers, by `login.oidc.NAME`. */
-  warnings(providers: readonly ProviderSettings[]): Record<string, string> {
+/**
+ * Returns the problems of identity providers, by `login.oidc.NAME`. Callers get the latest known result and
+ * never wait.
+ */
+export function watchProviders(): (providers: readonly ProviderSettings[]) => Record<string, string> {
+  const checks = new Map<string, RefreshedValue<string>>();
+  return (providers) => {
     const warnings: Record<string, string> = {};
     for (const provider of providers) {
-      const fault = this.#check(provider).latest() ?? '';
+      const key = `${provider.issuer} ${provider.client_id}`;
+      const check = checks.get(key) ?? new RefreshedValue(async () => faultOf(provider), CHECKED);
+      checks.set(key, check);
+      const fault = check.latest() ?? '';
       if (fault !== '') warnings[`login.oidc.${provider.name}`] = fault;
     }
     return warnings;
-  }
-
-  #check(provider: ProviderSettings): RefreshedValue<string> {
-    const key = `${provider.issuer} ${provider.client_id}`;
-    const check = this.#checks.get(key) ?? new RefreshedValue(async () => faultOf(provider), CHECKED);
-    this.#checks.set(key, check);
-    return check;
-  }
+  };
 }
 
 async function faultOf(provider: ProviderSettings): Promise<string> {

@@ -1,6 +1,5 @@
 import { FleetReceipts, type KnownFleet } from '../accounts/fleet-receipts.js';
-import { JwtIssuers } from '../accounts/jwt/issuers.js';
-import { KeySets } from '../accounts/jwt/key-sets.js';
+import { JwtIssuers, KeySets } from '../accounts/jwt/issuers.js';
 import { SudoGrants } from '../accounts/sudo-grants.js';
 import { TokenRates } from '../accounts/token-rates.js';
 import { TokenRotations } from '../accounts/token-rotations.js';
@@ -21,7 +20,7 @@ import {
 } from '../config/derived.js';
 import { mapMaybe } from '../util/async.js';
 import { createHandlers } from '../endpoints/endpoints.js';
-import { readPageFiles } from '../endpoints/page-files.js';
+import { pageSettings, readPageFiles } from '../endpoints/page-settings.js';
 import { Assertions, createIdentify } from '../gate/identity.js';
 import { Authenticator, TokenLimits } from '../gate/authenticate.js';
 import { Gate, type GateServices } from '../gate/gate.js';
@@ -32,8 +31,6 @@ import { createFieldSplitter } from '../http/joined-fields.js';
 import { createChallenge } from '../http/challenges.js';
 import { createHeadReader } from '../http/read-head.js';
 import { type Log, logFor } from '../observe/log.js';
-import type { AddressState } from '../observe/metrics.js';
-import type { UpstreamLoad } from '../observe/metrics/requests.js';
 import { storeMetrics } from '../observe/metrics/store.js';
 import type { Tracing } from '../observe/tracing.js';
 import { createForward } from '../upstream/forward.js';
@@ -50,28 +47,13 @@ import type { ShadowDifferences } from '../pipeline/shadow.js';
 import { CorsRules } from '../pipeline/browsers.js';
 import type { Services } from '../pipeline/services.js';
 import type { Recheck } from '../pipeline/streams.js';
-import { openAccounts } from './accounts.js';
+import { createJwtEvents, openAccounts, openKeyRing, openOidc } from './accounts.js';
 import { createInterfaceDocument } from './interface-document.js';
-import { openKeyRing } from './stores/signing-keys.js';
-import { createJwtEvents } from './observing.js';
-import { openOidc } from './oidc.js';
 import { openShadow } from './shadow.js';
 import type { OpenedStore } from './stores/open-store.js';
 import { createFaultLog, createMisconfigurationReporter } from '../pipeline/faults.js';
 
-export interface Runtime {
-  readonly services: Services;
-  isTrustedProxy(peer: PeerSocket): boolean;
-  readonly recheck: Recheck;
-  readonly streamRecheck: number;
-  pending(): number;
-  addresses(): readonly AddressState[];
-  /** Requests in flight continue, and health checks stop. */
-  retire(): void;
-  loads(): readonly UpstreamLoad[];
-  /** Flushes last-seen data and closes the upstream connections, but not the store. */
-  close(): Promise<void>;
-}
+export type Runtime = ReturnType<typeof createRuntime>;
 
 /**
  * Builds the services of a configuration.
@@ -89,7 +71,7 @@ export function createRuntime(
   keySets = new KeySets(),
   differences: ShadowDifferences | null = null,
   isReady: () => Promise<boolean> = async () => true,
-): Runtime {
+) {
   const { config, lines } = loaded;
   const { store, audit } = opened;
   const ofLog = logSettings(loaded);
@@ -187,18 +169,7 @@ export function createRuntime(
       sessionCookie: names.sessionCookie,
       resource: resourceMetadata(config),
       oidc,
-      page: {
-        files: ui.enabled ? readPage(names.otp, oidc !== null) : null,
-        path: ui.path,
-        keyName: names.key,
-        accepts: { bearer: config.interface.bearer, basic: config.interface.basic },
-        publicUrl: config.login.public_url,
-        scopes: config.policy.scopes,
-        maxLifetime: config.tokens.max_lifetime,
-        warnBefore,
-        rotation: config.tokens.rotation,
-        idleTimeout: config.sessions.idle_timeout,
-      },
+      page: pageSettings(config, names.key, ui.enabled ? readPage(names.otp, oidc !== null) : null),
       isReady,
       interfaceDocument: createInterfaceDocument(config),
     }),
@@ -241,15 +212,19 @@ export function createRuntime(
     logFault,
     reportMisconfiguration: createMisconfigurationReporter(log),
   };
+  const recheck: Recheck = (head, now) =>
+    mapMaybe(recheckGate.evaluate(head, now), (verdict) => verdict.refusal);
   return {
     services,
-    isTrustedProxy: (peer) => isTrustedProxy(readClient, peer),
-    recheck: (head, now) => mapMaybe(recheckGate.evaluate(head, now), (verdict) => verdict.refusal),
+    isTrustedProxy: (peer: PeerSocket) => isTrustedProxy(readClient, peer),
+    recheck,
     streamRecheck: config.proxy.stream_recheck,
     pending: () => upstreams.pending(),
     addresses: () => upstreams.addressStates(),
+    /** Requests in flight continue, and health checks stop. */
     retire: () => upstreams.stopChecks(),
     loads: () => upstreams.loads(),
+    /** Flushes last-seen data and closes the upstream connections, but not the store. */
     close: async () => {
       await closeAccounts();
       upstreams.close();

@@ -13,11 +13,6 @@ import {
 } from '../pipeline/shadow.js';
 import type { FaultLog } from '../pipeline/faults.js';
 
-interface Compared {
-  readonly policy: string;
-  readonly shadow: string;
-}
-
 /** Null without a shadow policy, or where its rules equal the policy's. */
 export function openShadow(
   loaded: LoadedConfig,
@@ -38,7 +33,7 @@ export function shadowDifferencesOf(
 ): ShadowDifferences | null {
   const compared = comparedBy(loaded);
   if (compared === null || compared.policy === compared.shadow) return null;
-  const version = versionOf(compared);
+  const { version } = compared;
   return before?.version === version ? before : new ShadowDifferences(version);
 }
 
@@ -50,7 +45,7 @@ export function shadowReport(loaded: LoadedConfig, counts: readonly ShadowDiffer
     live_policy: compared.policy,
     shadow_policy: compared.shadow,
     is_same: compared.policy === compared.shadow,
-    ...describeDifferences(mergeDifferences(counts, versionOf(compared))),
+    ...describeDifferences(mergeDifferences(counts, compared.version)),
   };
 }
 
@@ -59,15 +54,12 @@ export function sumDifferences(
   counts: readonly ShadowDifferenceCounts[],
 ): ShadowDifferenceCounts[] {
   const compared = comparedBy(loaded);
-  return compared === null ? [] : [mergeDifferences(counts, versionOf(compared))];
+  return compared === null ? [] : [mergeDifferences(counts, compared.version)];
 }
 
-function comparedBy(loaded: LoadedConfig): Compared | null {
+function comparedBy(loaded: LoadedConfig) {
   const promoted = withShadow(loaded);
   if (promoted === null) return null;
-  return { policy: policyVersion(loaded.config), shadow: policyVersion(promoted.config) };
-}
-
-function versionOf({ policy, shadow }: Compared): string {
-  return `${policy} ${shadow}`;
+  const [policy, shadow] = [policyVersion(loaded.config), policyVersion(promoted.config)];
+  return { policy, shadow, version: `${policy} ${shadow}` };
 }

@@ -13,7 +13,7 @@ const STATUS_MS = 5_000;
 /** Time for attempts in flight when the process stops; the next sender repeats those without a response. */
 const STOP_MS = 3_000;
 
-/** Loaded before the server listens (`load-modules.ts`), if there are webhooks. */
+/** Loaded before the server listens (`loadModules`), if there are webhooks. */
 const delivered: Deliver = async (...attempt) => (await import('../webhooks/deliver.js')).deliver(...attempt);
 
 /** Sends webhooks while this process is the fleet's sender, and reports their state. */

@@ -1,6 +1,6 @@
 import t from 'tap';
 import { FleetReceipts } from '../../src/accounts/fleet-receipts.js';
-import { Membership } from '../../src/server/fleet/membership.js';
+import { Membership } from '../../src/server/fleet.js';
 import { Endings } from '../../src/store/endings.js';
 import { StoreUnavailable } from '../../src/store/faults.js';
 import type { FleetStore, LiveMember } from '../../src/store/core/fleet.js';

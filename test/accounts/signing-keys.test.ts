@@ -1,8 +1,13 @@
 import { importJWK, jwtVerify } from 'jose';
 import t from 'tap';
 import { Sealer } from '../../src/accounts/sealing.js';
-import { KeyRing, type Signer, signingUnavailable } from '../../src/accounts/signing-keys.js';
-import { SigningSchedule, type SigningSettings } from '../../src/accounts/signing-schedule.js';
+import {
+  KeyRing,
+  type Signer,
+  SigningSchedule,
+  type SigningSettings,
+  signingUnavailable,
+} from '../../src/accounts/signing-keys.js';
 import type { Subject } from '../../src/domain/credential.js';
 import type { SigningKey, SigningKeys } from '../../src/domain/signing-key.js';
 import { Assertions } from '../../src/gate/identity.js';

@@ -4,7 +4,7 @@ import { DirectoryApplier } from '../../src/accounts/directory.js';
 import { directoryAuditEvents } from '../../src/accounts/directory-differences.js';
 import { localHasher } from '../../src/accounts/hasher.js';
 import { HttpAccounts } from '../../src/accounts/http-accounts.js';
-import { succeededLogin } from '../../src/accounts/login-audit-events.js';
+import { succeededLogin } from '../../src/accounts/login.js';
 import { Passwords } from '../../src/accounts/passwords.js';
 import { Sealer } from '../../src/accounts/sealing.js';
 import { openLmdbStore } from '../../src/store/lmdb.js';

@@ -1,6 +1,6 @@
 import t, { type Test as T } from 'tap';
 import { type EndpointName, servedResources } from '../../src/endpoints/endpoints.js';
-import { refusalsOf, REFUSALS } from '../../src/endpoints/openapi/refusals.js';
+import { refusalsOf, REFUSALS } from '../../src/endpoints/openapi/components.js';
 import { LEGACY_KEY, otpAt, PASSWORD } from '../helpers/fixture.js';
 import type { Sent } from '../helpers/http.js';
 import { IdentityProvider } from '../helpers/identity-provider.js';

@@ -13,7 +13,7 @@ import { promisify } from 'node:util';
 import v8 from 'node:v8';
 import worker_threads from 'node:worker_threads';
 import { localHasher } from '../../src/accounts/hasher.js';
-import type { HashingResult, Task } from '../../src/server/processes/hashing.js';
+import type { Task } from '../../src/server/processes/hashing.js';
 import { evaluatorOf, programOf } from '../loader/program.mjs';
 
 /** How a process ended. */
@@ -309,22 +309,22 @@ export class Hosted {
 
   #hashingProcess(): ChildProcess {
     const child = new EventEmitter();
-    const answer = (result: HashingResult) => this.#isRunning && child.emit('message', result);
-    const end = () => setImmediate(() => child.emit('exit', 0, null));
+    const answer = (result: object) => this.#isRunning && child.emit('message', result);
+    const end = () => setImmediate(() => [child.emit('disconnect'), child.emit('exit', 0, null)]);
     return Object.assign(child, {
       connected: true,
       ref: () => undefined,
       unref: () => undefined,
       disconnect: end,
       kill: end,
-      send: ({ id, task }: { id: number; task: Task }) => {
+      send: ({ latchkey: answers, value: task }: { latchkey: number; value: Task }) => {
         const work =
           'phc' in task
             ? localHasher.verify(task.phc, task.password)
             : localHasher.hash(task.password, task.parameters);
         work.then(
-          (value) => answer({ id, value }),
-          (error: unknown) => answer({ id, failed: String(error) }),
+          (value) => answer({ answers, value }),
+          (error: unknown) => answer({ answers, failed: String(error) }),
         );
       },
     }) as unknown as ChildProcess;

@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import t from 'tap';
-import { firstMistyped } from '../../src/accounts/mistyped.js';
+import { firstMistyped } from '../../src/accounts/parameters.js';
 import { parseBody } from '../../src/http/body.js';
 import { readCreateToken } from '../../src/endpoints/schema/requests.js';
 import { property, Share } from '../helpers/property.js';

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { Membership } from '../../src/server/fleet/membership.js';
+import { Membership } from '../../src/server/fleet.js';
 import type { FleetStore } from '../../src/store/core/fleet.js';
 import type { Log } from '../../src/observe/log.js';
 

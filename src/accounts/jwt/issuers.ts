@@ -1,14 +1,13 @@
 import { LRUCache } from 'lru-cache';
 import type { JwtSubject } from '../../domain/credential.js';
-import { AUTHORIZATION } from '../../http/authorization.js';
-import { digestOf } from '../../domain/secret.js';
-import type { EpochMs } from '../../util/time.js';
 import { Unavailable } from '../../domain/refusal.js';
+import { digestOf } from '../../domain/secret.js';
+import { AUTHORIZATION } from '../../http/authorization.js';
+import type { EpochMs } from '../../util/time.js';
 import { type Claims, unverifiedClaims } from './decode.js';
-import { KeySets } from './key-sets.js';
+import type { KeySet, Verifier } from './verifier.js';
 import type { KeySource } from './key-source.js';
 import { type IssuerSettings, placeOf, subjectOf } from './subjects.js';
-import type { Verifier } from './verifier.js';
 import { upTo } from '../../util/lru.js';
 
 export type VerificationOutcome = 'valid' | 'invalid' | 'expired' | 'no_subject' | 'unavailable';
@@ -27,12 +26,6 @@ interface Issuer {
   verifier: Promise<Verifier> | undefined;
 }
 
-interface Remembered {
-  readonly subject: JwtSubject;
-  readonly from: EpochMs;
-  readonly until: EpochMs;
-}
-
 /**
  * Accepts JWTs of other issuers. The issuer is looked up by `iss` before anything is verified or fetched.
  * Keys and algorithms come only from the configuration, never from the JWT's header.
@@ -43,7 +36,9 @@ export class JwtIssuers {
   readonly #keySets: KeySets;
   readonly #forwarded: readonly string[];
   readonly #sourceOf: ((settings: IssuerSettings) => KeySource) | undefined;
-  readonly #known = new LRUCache<string, Remembered>(upTo(MAX_REMEMBERED));
+  readonly #known = new LRUCache<string, { subject: JwtSubject; from: EpochMs; until: EpochMs }>(
+    upTo(MAX_REMEMBERED),
+  );
   readonly #pending = new Map<string, Promise<JwtSubject | undefined>>();
 
   /** @param forwarded names of the claims that upstreams receive */
@@ -124,6 +119,35 @@ export class JwtIssuers {
   async #open(settings: IssuerSettings): Promise<Verifier> {
     const { createVerifier } = await import('./verifier.js');
     const fetched = (error: unknown): void => this.#events.fetched(settings.name, error);
-    return createVerifier(settings, fetched, this.#keySets, this.#sourceOf?.(settings));
+    const kept = (open: () => KeySet) => this.#keySets.of(settings, open);
+    return createVerifier(settings, fetched, kept, this.#sourceOf?.(settings));
   }
+}
+
+type KeySettings = Pick<IssuerSettings, 'name' | 'issuer' | 'discovery' | 'tls' | 'jwks'>;
+
+/** Those with unchanged settings survive a reload: the issuer may be unavailable at that moment. */
+export class KeySets {
+  readonly #sets = new Map<string, KeySet>();
+
+  /** A file is always read again: it may be what changed. */
+  of(settings: KeySettings, open: () => KeySet): KeySet {
+    if (settings.jwks !== null && 'file' in settings.jwks) return open();
+    const key = keyOf(settings);
+    const known = this.#sets.get(key) ?? open();
+    this.#sets.set(key, known);
+    return known;
+  }
+
+  reload(issuers: readonly KeySettings[]): void {
+    const kept = new Set(issuers.map(keyOf));
+    for (const [key, set] of this.#sets) {
+      if (kept.has(key)) set.expire();
+      else this.#sets.delete(key);
+    }
+  }
+}
+
+function keyOf({ name, issuer, discovery, tls, jwks }: KeySettings): string {
+  return JSON.stringify([name, issuer, discovery, tls, jwks]);
 }

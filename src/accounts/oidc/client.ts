@@ -41,14 +41,6 @@ export interface Proofs {
   readonly verifier: string;
 }
 
-/** No signature is verified yet. */
-interface Granted {
-  readonly idToken: string;
-  readonly accessToken: string;
-  /** Those that the ID token lacks. */
-  readonly moreClaims: (claims: Claims) => Promise<Claims>;
-}
-
 /** @throws Error that gives the reason */
 export async function discoverProvider(settings: ProviderSettings): Promise<Configuration> {
   const { client_id: id, client_secret: secret } = settings;
@@ -142,14 +134,14 @@ export function logoutUrl(
 /** The issuers of Amazon Cognito, which refuses a logout without its own parameter. */
 const COGNITO = /^https:\/\/cognito-idp\.[a-z\d-]+\.amazonaws\.com(?:\.cn)?\//;
 
-/** @param callback with its query. @throws LoginFailed */
+/** No signature is verified yet. @param callback with its query. @throws LoginFailed */
 export async function redeem(
   client: Configuration,
   settings: ProviderSettings,
   callback: URL,
   { state, nonce, verifier }: Proofs,
   forwarded: readonly string[],
-): Promise<Granted> {
+) {
   const issuer = callback.searchParams.get('iss') ?? '';
   if (issuer !== '' && issuer !== settings.issuer)
     throw new LoginFailed(
@@ -163,7 +155,8 @@ export async function redeem(
   return {
     idToken,
     accessToken,
-    moreClaims: async (claims) => {
+    /** Adds those that the ID token lacks. */
+    moreClaims: async (claims: Claims) => {
       const needsUserInfo = client.serverMetadata().userinfo_endpoint !== undefined && !isComplete(claims, settings, forwarded);
       if (!needsUserInfo) return claims;
       return mergeUserInfo(claims, await fetchUserInfo(client, accessToken, String(claims['sub'])).catch(failed));
@@ -235,7 +228,7 @@ const MAX_ANSWER = 256 * 1024;
 /** From the connection to the last byte. */
 const TIMEOUT_MS = 5_000;
 
-export class ProviderUnreachable extends Error {}
+class ProviderUnreachable extends Error {}
 
 /** Follows no redirects. */
 function fetchFrom(address: IssuerAddress) {

@@ -1,6 +1,6 @@
 import type { EpochMs } from '../../util/time.js';
 import { Unavailable } from '../../domain/refusal.js';
-import type { LoginThrottleStore } from '../../store/core/usage.js';
+import type { AttemptLimit, LoginThrottleStore } from '../../store/core/usage.js';
 import { ignoreUnavailable } from '../login.js';
 import { networkFailures, networkRate, seconds, type ThrottleSettings } from '../login-throttle.js';
 
@@ -12,11 +12,11 @@ const MAX_AT_ONCE = 100;
  * callbacks, like wrong passwords; and concurrent requests to one provider.
  */
 export class LoginLimits {
-  readonly #store: Pick<LoginThrottleStore, 'reserve' | 'settle'>;
+  readonly #store: LoginThrottleStore;
   readonly #settings: ThrottleSettings;
   readonly #inProgress = new Map<string, number>();
 
-  constructor(store: Pick<LoginThrottleStore, 'reserve' | 'settle'>, settings: ThrottleSettings) {
+  constructor(store: LoginThrottleStore, settings: ThrottleSettings) {
     this.#store = store;
     this.#settings = settings;
   }
@@ -53,7 +53,20 @@ export class LoginLimits {
     }
   }
 
+  /** Takes what may be used once in the fleet. Returns false if it was. @param kept milliseconds */
+  async take(name: string, kept: number, now: EpochMs): Promise<boolean> {
+    return (await this.#store.reserve([once(name, kept)], now)) === 0;
+  }
+
+  async wasTaken(name: string, kept: number, now: EpochMs): Promise<boolean> {
+    return (await this.#store.blockedUntil([once(name, kept)], now)) > 0;
+  }
+
   #failures(address: string) {
     return networkFailures('oidc address:', address, this.#settings);
   }
+}
+
+function once(key: string, forgetAfter: number): AttemptLimit {
+  return { key, free: 1, stopAt: 1, longestWait: 0, forgetAfter, forgetFrom: 'first' };
 }

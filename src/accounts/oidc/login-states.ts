@@ -1,10 +1,9 @@
 import { randomBytes } from 'node:crypto';
 import { z } from 'zod';
-import { digestOf } from '../../domain/secret.js';
-import type { EpochMs } from '../../util/time.js';
-import type { LoginThrottleStore } from '../../store/core/usage.js';
 import { SealBroken, type Sealer } from '../sealing.js';
+import type { EpochMs } from '../../util/time.js';
 import type { Proofs } from './client.js';
+import type { ProviderSettings } from './settings.js';
 
 /** Maximum milliseconds that a person may spend at the provider. */
 export const LOGIN_TIME_MS = 10 * 60_000;
@@ -31,15 +30,13 @@ const sealed = z.object({
  * The logins in progress, kept only in cookies.
  *
  * The browser that began a login carries it in a cookie, sealed with a key that the whole fleet
- * shares. Each login can be taken once.
+ * shares.
  */
 export class LoginStates {
   readonly #sealer: Sealer;
-  readonly #store: Pick<LoginThrottleStore, 'reserve'>;
 
-  constructor(sealer: Sealer, store: Pick<LoginThrottleStore, 'reserve'>) {
+  constructor(sealer: Sealer) {
     this.#sealer = sealer.derive('latchkey oidc login state');
-    this.#store = store;
   }
 
   /** @param returnTo a path of this origin; null: to the web page */
@@ -67,15 +64,40 @@ export class LoginStates {
       throw error;
     }
   }
-
-  /** Takes a login. Returns false if any process has already taken it. */
-  async take({ state }: LoginState, now: EpochMs): Promise<boolean> {
-    const once = { free: 1, stopAt: 1, longestWait: 0, forgetAfter: 2 * LOGIN_TIME_MS, forgetFrom: 'first' } as const;
-    return (await this.#store.reserve([{ key: `oidc:${digestOf(state)}`, ...once }], now)) === 0;
-  } // prettier-ignore
 }
 
 /** Returns 256 random bits in base64url, as OAuth requires. */
 function random(): string {
   return randomBytes(32).toString('base64url');
+}
+
+const MAX_ID_TOKEN = 4 * 1024;
+
+type Owner = Pick<ProviderSettings, 'issuer' | 'provider_logout'>;
+
+/**
+ * ID tokens that sessions keep for the logout at their provider, sealed: others may accept one as a
+ * credential.
+ */
+export class IdTokens {
+  readonly #sealer: Sealer;
+
+  constructor(sealer: Sealer) {
+    this.#sealer = sealer.derive('latchkey oidc id token');
+  }
+
+  /** Undefined if it is too long, or its provider needs none. */
+  seal(idToken: string, { issuer, provider_logout: isUsed }: Owner): string | undefined {
+    return isUsed && idToken.length <= MAX_ID_TOKEN ? this.#sealer.seal(idToken, issuer) : undefined;
+  }
+
+  /** Undefined if it was sealed with another key. */
+  open(sealed: string | undefined, { issuer }: Owner): string | undefined {
+    try {
+      return sealed === undefined ? undefined : this.#sealer.open(sealed, issuer);
+    } catch (error) {
+      if (error instanceof SealBroken) return undefined;
+      throw error;
+    }
+  }
 }

@@ -12,13 +12,21 @@ import { type EpochMs, HOUR_MS } from '../../util/time.js';
 import type { User } from '../../domain/user.js';
 import { allUsers, type DirectoryStore } from '../../store/core/directory.js';
 import { type Claims, sidOf } from './claims.js';
-import type { IdTokens } from './id-tokens.js';
-import type { LoginLimits } from './login-limits.js';
-import { LOGIN_TIME_MS, type LoginState, type LoginStates } from './login-states.js';
-import type { LogoutTokens } from './logout-tokens.js';
-import { type OnDiscovery, Provider } from './provider.js';
+import { IdTokens, LOGIN_TIME_MS, type LoginState, LoginStates } from './login-states.js';
+import { LoginLimits } from './login-limits.js';
+import type { OnDiscovery, Provider } from './provider.js';
 import { idOfPerson, ProviderUsers } from './provider-users.js';
-import { looksForged, LoginFailed, type LoginFailure, type ProviderSettings } from './settings.js';
+import {
+  looksForged,
+  LoginFailed,
+  type LoginFailure,
+  MAX_TOKEN_AGE,
+  type ProviderSettings,
+} from './settings.js';
+import type { Config } from '../../config/schema/config.js';
+import { digestOf } from '../../domain/secret.js';
+import type { Store } from '../../store/core/store.js';
+import type { Sealer } from '../sealing.js';
 
 /** Receives events, for metrics and the log. */
 export interface OidcEvents {
@@ -27,13 +35,6 @@ export interface OidcEvents {
   readonly loggedIn: (provider: string, outcome: 'succeeded' | LoginFailure, error?: LoginFailed) => void;
   /** @param refused why the logout token is not accepted; undefined if it is */
   readonly loggedOut: (provider: string, refused: string | undefined) => void;
-}
-
-/** A login that a browser is about to begin: the URL to visit, and the cookie to keep meanwhile. */
-interface BegunLogin {
-  readonly url: string;
-  readonly state: string;
-  readonly cookie: string;
 }
 
 /** The outcome of a login. */
@@ -79,57 +80,53 @@ export interface ProviderLogout {
 const LOGOUT_NOTED_MS = 1.5 * LOGIN_TIME_MS;
 
 /**
+ * Longer than a logout token is valid. Each takes effect once in the fleet (OpenID Connect Back-Channel
+ * Logout 2.6 and 8): it is noted after its sessions ended, so that a provider that received no response may
+ * send it again.
+ */
+const LOGOUT_TOKEN_KEPT_MS = 2 * MAX_TOKEN_AGE * 1000;
+
+/**
  * Logins at OpenID Connect providers.
  *
  * They use the authorization code flow with PKCE, state and nonce (RFC 9700 2.1).
  */
 export class ProviderLogins {
-  readonly #providers: ReadonlyMap<string, Provider>;
-  readonly #states: LoginStates;
+  readonly #settings: ReadonlyMap<string, ProviderSettings>;
+  readonly #opened = new Map<string, Promise<Provider>>();
+  readonly #base: string;
   readonly #directory: DirectoryStore;
-  readonly #logoutTokens: LogoutTokens;
+  readonly #states: LoginStates;
   readonly #limits: LoginLimits;
   readonly #users: ProviderUsers;
   readonly #events: OidcEvents;
   readonly #idTokens: IdTokens;
+  /** Names of the claims that upstreams receive. */
   readonly #forwarded: readonly string[];
 
-  /**
-   * @param base URL of the web page as browsers see it, with a trailing slash
-   * @param forwarded names of the claims that upstreams receive
-   * @param ownerLoginWithin milliseconds since the last login for which tokens are accepted; null:
-   *   no limit
-   */
+  /** @param base URL of the web page as browsers see it, with a trailing slash */
   constructor(
-    settings: readonly ProviderSettings[],
+    { login, identity, tokens }: Pick<Config, 'login' | 'identity' | 'tokens'>,
     base: string,
-    forwarded: readonly string[],
-    states: LoginStates,
-    directory: DirectoryStore,
-    logoutTokens: LogoutTokens,
-    limits: LoginLimits,
-    idTokens: IdTokens,
-    ownerLoginWithin: number | null,
+    store: Pick<Store, 'directory' | 'loginThrottle'>,
+    sealer: Sealer,
     events: OidcEvents,
   ) {
-    const providers = settings.map((each) => {
-      const callback = `${base}oidc/${each.name}/callback`;
-      return [each.name, new Provider(each, callback, forwarded, events.discovered)] as const;
-    });
-    this.#providers = new Map(providers);
-    this.#states = states;
-    this.#directory = directory;
-    this.#logoutTokens = logoutTokens;
-    this.#limits = limits;
-    this.#idTokens = idTokens;
-    this.#forwarded = forwarded;
-    this.#users = new ProviderUsers(directory, Math.min(HOUR_MS, (ownerLoginWithin ?? Infinity) / 24));
+    this.#settings = new Map(login.oidc.map((each) => [each.name, each]));
+    this.#base = base;
+    this.#directory = store.directory;
+    this.#states = new LoginStates(sealer);
+    this.#limits = new LoginLimits(store.loginThrottle, login);
+    this.#idTokens = new IdTokens(sealer);
+    this.#forwarded = Object.values(identity.claims);
+    const precision = Math.min(HOUR_MS, (tokens.owner_login_within ?? Infinity) / 24);
+    this.#users = new ProviderUsers(store.directory, precision);
     this.#events = events;
   }
 
   /** Name and title of each provider, in the order of the configuration. */
   get list(): { readonly name: string; readonly title: string }[] {
-    return [...this.#providers.values()].map(({ settings: { name, title } }) => ({ name, title }));
+    return [...this.#settings.values()].map(({ name, title }) => ({ name, title }));
   }
 
   /**
@@ -138,33 +135,27 @@ export class ProviderLogins {
    * Its name in the configuration may have changed since a user logged in.
    */
   ofIssuer(issuer: string): { readonly name: string; readonly title: string } | undefined {
-    const found = [...this.#providers.values()].find(({ settings }) => settings.issuer === issuer);
-    return found === undefined ? undefined : { name: found.settings.name, title: found.settings.title };
+    const found = [...this.#settings.values()].find((each) => each.issuer === issuer);
+    return found && { name: found.name, title: found.title };
   }
 
   has(name: string): boolean {
-    return this.#providers.has(name);
+    return this.#settings.has(name);
   }
 
   /**
-   * Begins a login.
+   * Begins a login; returns the URL to visit, and the cookie to keep meanwhile.
    *
    * @param returnTo a path of this origin; null: to the web page
    * @param fresh whether the provider must ask for the login again
    * @param address IP address of the client
    */
-  async begin(
-    name: string,
-    returnTo: string | null,
-    fresh: boolean,
-    address: string,
-    now: EpochMs,
-  ): Promise<BegunLogin | LoginFailure | { readonly wait: number }> {
+  async begin(name: string, returnTo: string | null, fresh: boolean, address: string, now: EpochMs) {
     const wait = await this.#limits.request(address, now);
     if (wait > 0) return { wait };
     const state = this.#states.begin(returnTo, fresh, now);
     try {
-      const url = await this.#limits.run(name, async () => this.#named(name).loginUrl(state, fresh));
+      const url = await this.#limits.run(name, async () => (await this.#open(name)).loginUrl(state, fresh));
       return { url, state: state.state, cookie: this.#states.seal(state, name) };
     } catch (error) {
       return this.#failureOf(name, error);
@@ -198,7 +189,7 @@ export class ProviderLogins {
         throw noPendingLogin();
       const wait = await this.#limits.attempt(address, now);
       if (wait > 0) return ended({ wait });
-      const provider = this.#named(name);
+      const provider = await this.#open(name);
       const { claims, idToken } = await this.#redeem(provider, query, state, now).catch(
         async (error: unknown) => {
           if (!looksForged(error)) await this.#limits.release(address, now);
@@ -227,7 +218,8 @@ export class ProviderLogins {
     const expected = { ...state, freshSince: state.fresh ? state.begunAt : null };
     return this.#limits.run(provider.settings.name, async () => {
       // Only now, so that a login that was refused as one too many can be completed later.
-      if (!(await this.#states.take(state, now))) throw noPendingLogin();
+      if (!(await this.#limits.take(`oidc:${digestOf(state.state)}`, 2 * LOGIN_TIME_MS, now)))
+        throw noPendingLogin();
       return provider.claimsOf(query, expected, now);
     });
   }
@@ -248,7 +240,7 @@ export class ProviderLogins {
    * @param login of the session to end there; null if it is unknown
    */
   async logoutUrl(name: string, backTo: string, login: ProviderLogin | null): Promise<string | undefined> {
-    const provider = this.#named(name);
+    const provider = await this.#open(name);
     const idToken = this.#idTokens.open(login?.idToken, provider.settings);
     try {
       return await this.#limits.run(name, async () => provider.logoutUrl(backTo, idToken));
@@ -268,13 +260,14 @@ export class ProviderLogins {
       this.#events.loggedOut(name, reason);
       return refusal;
     };
-    const provider = this.#named(name);
+    const provider = await this.#open(name);
     const { settings } = provider;
     const named = await provider.loggedOut(token, now);
     if (typeof named === 'string') return refused('invalid_token', named);
     const { subject, sid, jti, issuedAt } = named;
     const { issuer } = settings;
-    if (await this.#logoutTokens.tookEffect(issuer, jti, now))
+    const key = `oidc logout:${digestOf(JSON.stringify([issuer, jti]))}`;
+    if (await this.#limits.wasTaken(key, LOGOUT_TOKEN_KEPT_MS, now))
       return refused('repeated_token', 'it took effect before');
     this.#events.loggedOut(name, undefined);
     const userId = subject === undefined ? undefined : idOfPerson(issuer, subject);
@@ -283,7 +276,7 @@ export class ProviderLogins {
       sids: sid === undefined ? undefined : userId === undefined ? [sid] : [sid, null],
       noted: logoutRecords(issuer, { userId, sid }, issuedAt, now),
       until: now + LOGOUT_NOTED_MS,
-      done: async () => this.#logoutTokens.note(issuer, jti, now),
+      done: async () => void (await this.#limits.take(key, LOGOUT_TOKEN_KEPT_MS, now)),
     };
   }
 
@@ -297,10 +290,17 @@ export class ProviderLogins {
     return users.filter(({ provider }) => provider?.issuer === issuer).map(({ id }) => id);
   }
 
-  #named(name: string): Provider {
-    const provider = this.#providers.get(name);
-    if (provider === undefined) throw new Error(`no provider is named ${name}`);
-    return provider;
+  async #open(name: string): Promise<Provider> {
+    const settings = this.#settings.get(name);
+    if (settings === undefined) throw new Error(`no provider is named ${name}`);
+    const callback = `${this.#base}oidc/${name}/callback`;
+    const opened =
+      this.#opened.get(name) ??
+      import('./provider.js').then(
+        ({ Provider }) => new Provider(settings, callback, this.#forwarded, this.#events.discovered),
+      );
+    this.#opened.set(name, opened);
+    return opened;
   }
 
   /**

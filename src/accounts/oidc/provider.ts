@@ -3,29 +3,22 @@ import type { EpochMs } from '../../util/time.js';
 import { RefreshedValue } from '../../net/refreshed-value.js';
 import { createKeySource } from '../jwt/key-source.js';
 import type { Claims } from './claims.js';
-import type { Proofs } from './client.js';
+import { discoverProvider, loginUrl, logoutUrl, type Proofs, redeem } from './client.js';
 import { CLOCK_SKEW_SECONDS, LoginFailed, type ProviderSettings } from './settings.js';
-import type { LoggedOut, SignedTokens } from './signed.js';
+import { type LoggedOut, SignedTokens } from './signed.js';
 
 /** @param error undefined if it succeeded */
 export type OnDiscovery = (provider: string, error: unknown) => void;
 
-interface Expected extends Proofs {
-  /** The provider must have asked for the login since this time; null: whenever it asked. */
-  readonly freshSince: EpochMs | null;
-}
-
 const DISCOVERY = { after: 10 * 60_000, retry: 1_000 };
 
-// Loaded on demand: most servers have no provider.
-const client = async () => import('./client.js');
-
+/** Loaded on demand, with its libraries: most servers have no provider. */
 export class Provider {
   readonly settings: ProviderSettings;
   readonly #redirectUri: string;
   readonly #forwarded: readonly string[];
   readonly #discovered: RefreshedValue<Configuration>;
-  #signed: Promise<SignedTokens> | undefined;
+  readonly #signed: SignedTokens;
 
   /** @param redirectUri as browsers see it */
   constructor(
@@ -38,32 +31,36 @@ export class Provider {
     this.#forwarded = forwarded;
     this.#redirectUri = redirectUri;
     this.#discovered = new RefreshedValue(
-      async () => (await client()).discoverProvider(settings),
+      async () => discoverProvider(settings),
       DISCOVERY,
       (error) => onDiscovery(settings.name, error),
     );
+    this.#signed = new SignedTokens(settings, async () => {
+      const { jwks_uri: url = '' } = (await this.#client()).serverMetadata();
+      return createKeySource(settings, { url })();
+    });
   }
 
   /** @throws LoginFailed */
   async loginUrl(proofs: Proofs, fresh: boolean): Promise<string> {
-    const { loginUrl } = await client();
     return loginUrl(await this.#client(), this.settings, this.#redirectUri, proofs, fresh);
   }
 
   /** @throws LoginFailed */
   async logoutUrl(backTo: string, idToken: string | undefined): Promise<string | undefined> {
     if (!this.settings.provider_logout) return undefined;
-    const { logoutUrl } = await client();
     return logoutUrl(await this.#client(), backTo, idToken);
   }
 
-  /** @throws LoginFailed */
+  /**
+   * @param expected `freshSince`: since when the provider must have asked for the login; null: whenever it did
+   * @throws LoginFailed
+   */
   async claimsOf(
     query: string,
-    expected: Expected,
+    expected: Proofs & { readonly freshSince: EpochMs | null },
     now: EpochMs,
   ): Promise<{ readonly claims: Claims; readonly idToken: string }> {
-    const { redeem } = await client();
     const callback = new URL(this.#redirectUri);
     callback.search = query;
     const { idToken, accessToken, moreClaims } = await redeem(
@@ -73,7 +70,7 @@ export class Provider {
       expected,
       this.#forwarded,
     );
-    const claims = await (await this.#signedTokens()).claimsOf(idToken, accessToken, now);
+    const claims = await this.#signed.claimsOf(idToken, accessToken, now);
     if (expected.freshSince !== null && !isFresh(claims, expected.freshSince, now))
       throw new LoginFailed('not_fresh', 'the claim auth_time shows no login since this one began');
     return { claims: await moreClaims(claims), idToken };
@@ -81,7 +78,7 @@ export class Provider {
 
   /** Returns why, if the token is not valid. @throws Unavailable, LoginFailed */
   async loggedOut(token: string, now: EpochMs): Promise<LoggedOut | string> {
-    return (await this.#signedTokens()).loggedOut(token, now);
+    return this.#signed.loggedOut(token, now);
   }
 
   async #client(): Promise<Configuration> {
@@ -90,17 +87,6 @@ export class Provider {
     } catch (cause) {
       throw new LoginFailed('provider_unavailable', 'the provider cannot be reached', { cause });
     }
-  }
-
-  async #signedTokens(): Promise<SignedTokens> {
-    this.#signed ??= import('./signed.js').then(
-      ({ SignedTokens }) =>
-        new SignedTokens(this.settings, async () => {
-          const { jwks_uri: url = '' } = (await this.#client()).serverMetadata();
-          return createKeySource(this.settings, { url })();
-        }),
-    );
-    return this.#signed;
   }
 }
 

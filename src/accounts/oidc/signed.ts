@@ -4,9 +4,8 @@ import type { EpochMs } from '../../util/time.js';
 import { Unavailable } from '../../domain/refusal.js';
 import { quoted } from '../../util/text.js';
 import { unverifiedAlgorithm } from '../jwt/decode.js';
-import { KeySet } from '../jwt/key-set.js';
+import { KeySet, verifiedClaims } from '../jwt/verifier.js';
 import type { KeySource } from '../jwt/key-source.js';
-import { verifiedClaims } from '../jwt/verifier.js';
 import type { Claims } from './claims.js';
 import { CLOCK_SKEW_SECONDS, LoginFailed, MAX_TOKEN_AGE, type ProviderSettings } from './settings.js';
 

@@ -81,14 +81,11 @@ function otherCase(text: string): string {
   return text === text.toLowerCase() ? text.toUpperCase() : text.toLowerCase();
 }
 
-interface Readings {
-  /** Every reader that normalizes gets the path itself. */
-  readonly same: readonly string[];
-  /** Each is the same resource to some server. Where unnamed paths are let in, they prove nothing. */
-  readonly similar: readonly string[];
-}
-
-function readingsOf(path: string, origin: string): Readings {
+/**
+ * `same`: every reader that normalizes gets the path itself. `similar`: each is the same resource to some
+ * server; where unnamed paths are let in, they prove nothing.
+ */
+function readingsOf(path: string, origin: string) {
   const slash = path.lastIndexOf('/');
   const [parent, last] = [path.slice(0, slash), path.slice(slash + 1)];
   const inner = slash > 0 ? ['%2f', '%2F', '%c0%af', '%252f', '//', '\\', ';ldr=1/', '/./', '/ldr/../', '/ldr/%2e%2e/', '%ef%bc%8f'] : [];

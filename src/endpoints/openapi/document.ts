@@ -2,9 +2,18 @@ import type { GrantCode } from '../../domain/refusal.js';
 import type { Endpoint, EndpointSettings, RequestBody } from '../endpoint.js';
 import { type ServedEndpoint, servedResources } from '../endpoints.js';
 import { codedProblem } from '../schema/responses.js';
-import { ALWAYS, headerRefs, HEADERS } from './headers.js';
-import { type RefusalAnswer, REFUSALS, refusalsOf } from './refusals.js';
-import { type Json, schemaOf, schemaRef, schemasOf } from './schemas.js';
+import {
+  ALWAYS,
+  headerRefs,
+  HEADERS,
+  type Json,
+  type RefusalAnswer,
+  REFUSALS,
+  refusalsOf,
+  schemaOf,
+  schemaRef,
+  schemasOf,
+} from './components.js';
 
 export interface InterfaceSettings {
   readonly endpoints: EndpointSettings;

@@ -1,17 +1,19 @@
 import { z } from 'zod';
 import type { LoginAttempt } from '../../accounts/login.js';
-import { credentials, readBy, tokenParameters } from '../../accounts/parameters.js';
-import { firstMisplaced } from '../../accounts/mistyped.js';
 import {
+  credentials,
+  firstMisplaced,
+  readBy,
   type RestrictionChange,
   restrictionChange,
   restrictionParameters,
-} from '../../accounts/token-restrictions.js';
+  tokenParameters,
+} from '../../accounts/parameters.js';
 import type { RotationRequest } from '../../accounts/token-rotations.js';
 import type { TokenRequest } from '../../accounts/tokens.js';
 import type { Refusal } from '../../domain/refusal.js';
 import type { Body, Params } from '../../http/body.js';
-import { NAMED, named } from './named.js';
+import { NAMED, named } from './responses.js';
 
 const MAX_BULK = 1_500;
 const REVOKE_TOKENS_FORM = `expected a body like {"data":[{"type":"token","id":"..."}]}, with 1 to ${MAX_BULK} tokens`;

@@ -1,6 +1,12 @@
 import { z } from 'zod';
 import type { GrantCode } from '../../domain/refusal.js';
-import { NAMED, named } from './named.js';
+
+/** In the OpenAPI document. */
+export const NAMED = z.registry<{ id: string }>();
+
+export function named<Shape extends z.ZodRawShape>(id: string, shape: Shape) {
+  return z.object(shape).register(NAMED, { id });
+}
 
 const id = z.string();
 const time = z
@@ -219,13 +225,9 @@ export function codedProblem(codes: readonly GrantCode[]) {
 
 export const openApi = z.looseObject({ openapi: z.string() }).register(NAMED, { id: 'OpenApi' });
 
-export type LoggedIn = z.output<typeof loggedIn>;
 export type TokenObject = z.output<typeof token>;
 export type CreatedTokenObject = z.output<typeof createdToken>;
 export type SessionObject = z.output<typeof session>;
 export type LoginMethods = z.output<typeof loginMethods>;
 export type Caller = z.output<typeof caller>;
 export type Person = z.output<typeof person>;
-export type CurrentUser = z.output<typeof currentUser>;
-export type Verified = z.output<typeof verified>;
-export type SudoGranted = z.output<typeof sudoGranted>;

@@ -2,7 +2,8 @@ import './early-signals.js';
 import { readdirSync } from 'node:fs';
 import { setPriority } from 'node:os';
 import { loadHasher, localHasher } from '../../accounts/hasher.js';
-import type { HashingResult, Task } from './hashing.js';
+import type { Task } from './hashing.js';
+import { answer } from './messages.js';
 
 // The process that computes password hashes. `hashing.ts` starts it and communicates with it.
 
@@ -27,18 +28,11 @@ process.once('disconnect', () => process.exit());
 // Node.js would repeat the error of a failed load for every password; a new process tries again.
 await loadHasher().catch(() => process.exit(1));
 
-async function work(task: Task): Promise<string | boolean> {
-  return 'phc' in task
-    ? localHasher.verify(task.phc, task.password)
-    : localHasher.hash(task.password, task.parameters);
-}
-
-process.on('message', ({ id, task }: { readonly id: number; readonly task: Task }) => {
-  // The parent may just have ended.
-  const answer = (rest: Omit<HashingResult, 'id'>) =>
-    process.send?.({ id, ...rest } satisfies HashingResult, () => undefined);
-  work(task).then(
-    (value) => answer({ value }),
-    (error: unknown) => answer({ failed: String(error) }),
-  );
+answer(process, {
+  hash: async (value) => {
+    const task = value as Task;
+    return 'phc' in task
+      ? localHasher.verify(task.phc, task.password)
+      : localHasher.hash(task.password, task.parameters);
+  },
 });

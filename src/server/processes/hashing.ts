@@ -1,6 +1,7 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import type { Hasher, HashParameters } from '../../accounts/hasher.js';
 import { passwordsBusy } from '../../accounts/passwords.js';
+import { ask, WorkerUnreachable } from './messages.js';
 
 const PROGRAM = new URL('./hashing-child.js', import.meta.url);
 
@@ -13,28 +14,12 @@ const ANSWER_TIMEOUT_MS = 30_000;
 /** Environment variables that the process needs. Others may be secrets. */
 const KEPT_VARIABLES = ['PATH', 'LD_LIBRARY_PATH'] as const;
 
-export type Task =
-  | { readonly password: string; readonly parameters: HashParameters }
-  | { readonly password: string; readonly phc: string };
+export type Task = { readonly password: string } & (
+  { readonly parameters: HashParameters } | { readonly phc: string }
+);
 
-export interface HashingResult {
-  readonly id: number;
-  readonly value?: string | boolean;
-  readonly failed?: string;
-}
-
-interface Waiting {
-  readonly resolve: (value: string | boolean) => void;
-  readonly reject: (error: Error) => void;
-}
-
-interface HashingEnd {
-  /** Its exit code, or the system's code for why it could not be started. */
-  readonly code: number | string | null;
-  readonly signal: NodeJS.Signals | null;
-}
-
-type OnHashingEnd = (ended: HashingEnd) => void;
+/** Its exit code, or the system's code for why it could not be started. */
+type End = { readonly code: number | string | null; readonly signal: NodeJS.Signals | null };
 
 /**
  * Hashes passwords in a separate process at low priority, so that a flood of logins waits and requests do
@@ -43,16 +28,14 @@ type OnHashingEnd = (ended: HashingEnd) => void;
  */
 export class HashingProcess implements Hasher {
   readonly #concurrency: number;
-  readonly #onEnd: OnHashingEnd;
-  readonly #waiting = new Map<number, Waiting>();
+  readonly #onEnd: (ended: End) => void;
   #child: ChildProcess | undefined;
-  #tasks = 0;
   #failures = 0;
   #mayStartAt = 0;
   #closed = false;
 
   /** @param onEnd called when the process ended by itself */
-  constructor(concurrency: number, onEnd: OnHashingEnd) {
+  constructor(concurrency: number, onEnd: (ended: End) => void) {
     this.#concurrency = concurrency;
     this.#onEnd = onEnd;
   }
@@ -71,22 +54,18 @@ export class HashingProcess implements Hasher {
   }
 
   /** @throws Unavailable when the process cannot be started now or dies during the task */
-  async #run(task: Task): Promise<string | boolean> {
+  async #run(task: Task): Promise<unknown> {
     const child = this.#child ?? this.#start();
-    const id = ++this.#tasks;
-    return new Promise((resolve, reject) => {
-      const timer = setTimeout(() => child.kill('SIGKILL'), ANSWER_TIMEOUT_MS).unref();
-      const settled =
-        <T>(end: (value: T) => void) =>
-        (value: T) => {
-          clearTimeout(timer);
-          this.#waiting.delete(id);
-          end(value);
-        };
-      this.#waiting.set(id, { resolve: settled(resolve), reject: settled(reject) });
-      // If the process is gone or was not started, its end fails all pending tasks, this one included.
-      if (child.connected) child.send({ id, task }, () => undefined);
-    });
+    try {
+      const value = await ask(child, 'hash', task, ANSWER_TIMEOUT_MS);
+      this.#failures = 0;
+      return value;
+    } catch (error) {
+      if (!(error instanceof WorkerUnreachable)) throw error;
+      // It may hang.
+      child.kill('SIGKILL');
+      throw passwordsBusy();
+    }
   }
 
   #start(): ChildProcess {
@@ -101,9 +80,10 @@ export class HashingProcess implements Hasher {
     });
     child.unref();
     child.channel?.unref();
-    child.on('message', (answer: HashingResult) => this.#settle(answer));
+    // Each password in progress listens for its answer.
+    child.setMaxListeners(0);
     let hasExited = false;
-    const onExit = (ended: HashingEnd) => {
+    const onExit = (ended: End) => {
       if (hasExited) return;
       hasExited = true;
       this.#onExit(ended);
@@ -116,21 +96,13 @@ export class HashingProcess implements Hasher {
     return (this.#child = child);
   }
 
-  #settle({ id, value, failed }: HashingResult): void {
-    this.#failures = 0;
-    const waiting = this.#waiting.get(id);
-    if (value === undefined) waiting?.reject(new Error(`a password could not be hashed: ${failed}`));
-    else waiting?.resolve(value);
-  }
-
-  #onExit(ended: HashingEnd): void {
+  #onExit(ended: End): void {
     this.#child = undefined;
     this.#failures += 1;
     if (this.#failures > 1) {
       const wait = Math.min(MAX_RESTART_MS, FIRST_RESTART_MS * 2 ** (this.#failures - 2));
       this.#mayStartAt = performance.now() + wait;
     }
-    for (const { reject } of this.#waiting.values()) reject(passwordsBusy());
     if (!this.#closed) this.#onEnd(ended);
   }
 }

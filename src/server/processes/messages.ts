@@ -1,3 +1,4 @@
+import type { ChildProcess } from 'node:child_process';
 import type { Worker as ClusterWorker } from 'node:cluster';
 import type { LoadedConfig } from '../../config/load.js';
 import type { ShadowDifferenceCounts } from '../../pipeline/shadow.js';
@@ -23,11 +24,11 @@ export interface ServedUrls {
 
 const HELLO_TIMEOUT_MS = 10_000;
 
-/** A worker ended, or does not respond now. */
+/** A process ended, or does not respond now. */
 export class WorkerUnreachable extends Error {}
 
-/** The other end of the channel between a primary and a worker. */
-type Peer = ClusterWorker | NodeJS.Process;
+/** The other end of the channel between two processes. */
+type Peer = ClusterWorker | ChildProcess | NodeJS.Process;
 
 interface Message {
   /** Number of a question. */
@@ -41,7 +42,8 @@ interface Message {
 
 let questions = 0;
 
-async function ask(peer: Peer, name: Command | Report, value?: unknown, timeout?: number): Promise<unknown> {
+/** @throws WorkerUnreachable; Error when its handler fails */
+export async function ask(peer: Peer, name: string, value?: unknown, timeout?: number): Promise<unknown> {
   const number = ++questions;
   return new Promise((resolve, reject) => {
     const finish = (end: () => void): void => {
@@ -98,10 +100,16 @@ export async function askWorker(
   });
 }
 
-export function onReports(worker: ClusterWorker, handlers: Handlers<Report>): void {
-  worker.on('message', (message: Message | null) => {
-    if (message?.latchkey !== undefined) void reply(worker, message, handlers);
+/** Answers what the peer asks. */
+export function answer<Name extends string>(peer: Peer, handlers: Handlers<Name> | Promise<Handlers<Name>>): void {
+  peer.on('message', (message: Message | null) => {
+    if (message?.latchkey !== undefined)
+      void Promise.resolve(handlers).then(async (known) => reply(peer, message, known));
   });
+} // prettier-ignore
+
+export function onReports(worker: ClusterWorker, handlers: Handlers<Report>): void {
+  answer(worker, handlers);
 }
 
 let answerPrimaryWith: (handlers: Handlers<Command>) => void = () => undefined;
@@ -120,10 +128,7 @@ export async function reportToPrimary(report: Report, value?: unknown): Promise<
 export async function configFromPrimary(): Promise<LoadedConfig> {
   // A reload may follow at once: its commands wait for their handlers.
   const ready = new Promise<Handlers<Command>>((resolve) => (answerPrimaryWith = resolve));
-  process.on('message', (message: Message | null) => {
-    if (message?.latchkey !== undefined)
-      void ready.then(async (handlers) => reply(process, message, handlers));
-  });
+  answer(process, ready);
   return ask(process, 'hello', undefined, HELLO_TIMEOUT_MS).catch(() => {
     throw new Error(
       'started as a cluster worker of another program; start latchkey directly and set workers',

@@ -1,6 +1,11 @@
 import cluster from 'node:cluster';
 import { setFlagsFromString } from 'node:v8';
-import type { LogSink } from '../../observe/log.js';
+import type { Config } from '../../config/schema/config.js';
+import type { Log, LogSink } from '../../observe/log.js';
+import { metrics } from '../../observe/metrics.js';
+import { observeStoreOperation } from '../../observe/metrics/store.js';
+import { currentTrace, openTracing, type Tracing } from '../../observe/tracing.js';
+import type { OnOperation } from '../../store/measured.js';
 import { isEnd, releaseSignals } from './early-signals.js';
 
 /**
@@ -50,3 +55,47 @@ export function tuneHeap(): void {
   setFlagsFromString('--no-allocation-site-pretenuring');
   setFlagsFromString('--heap-growing-percent=100');
 }
+
+/**
+ * Loads what requests may need later. Node.js repeats the error of a failed first load until the process
+ * ends, and files may be replaced by an upgrade meanwhile.
+ * @param serves whether this process serves requests; if not, it may still send webhooks
+ */
+export async function loadModules(
+  config: Pick<Config, 'directory' | 'jwt_issuers' | 'login' | 'webhooks'>,
+  serves = true,
+): Promise<void> {
+  const sendsWebhooks = config.webhooks.length > 0;
+  const delivers = sendsWebhooks ? [import('../../webhooks/deliver.js'), import('undici')] : [];
+  if (!serves) return void (await Promise.all(delivers));
+  const usesProviders = config.login.oidc.length > 0;
+  const usesIssuers = config.jwt_issuers.length > 0;
+  const loads: Promise<unknown>[] = [import('otpauth'), ...delivers];
+  if (usesProviders) loads.push(import('../../accounts/oidc/provider.js'));
+  if (usesIssuers) loads.push(import('../../accounts/jwt/verifier.js'));
+  const sends = usesProviders || usesIssuers || config.directory.http !== null;
+  if (sends) loads.push(import('undici'));
+  await Promise.all(loads);
+}
+
+export async function startTracing({ tracing }: Config, log: Log): Promise<Tracing | undefined> {
+  if (tracing === null) return undefined;
+  return openTracing(tracing, {
+    dropped: (spans, reason) => {
+      metrics.droppedSpans.inc(spans);
+      if (reason !== null) log.warn({ reason, otlp: tracing.otlp }, 'trace export failed; spans dropped');
+    },
+  });
+}
+
+/** Counts store operations, and adds them to the trace of the current request. */
+export function storeObserver(tracing: Tracing | undefined): OnOperation {
+  if (tracing === undefined) return measure;
+  return (operation, startedAt, failed, left) => {
+    measure(operation, startedAt, failed, left);
+    currentTrace()?.stored(operation, startedAt, failed, left);
+  };
+}
+
+const measure: OnOperation = (operation, startedAt, failed) =>
+  observeStoreOperation(operation, (performance.now() - startedAt) / 1000, failed);

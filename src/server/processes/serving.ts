@@ -4,7 +4,7 @@ import type { Log, LogSink } from '../../observe/log.js';
 import { metrics, readMetrics, renderMetrics, renderSum, sumOfCounts } from '../../observe/metrics.js';
 import type { Tracing } from '../../observe/tracing.js';
 import type { ShadowDifferenceCounts } from '../../pipeline/shadow.js';
-import { noteDeath, ownSidecar } from '../fleet/membership.js';
+import { noteDeath, ownSidecar } from '../fleet.js';
 import { sumDifferences } from '../shadow.js';
 import type { OpenedStore } from '../stores/open-store.js';
 import { askWorker, type Command, type Counts, type ServedUrls } from './messages.js';
@@ -18,8 +18,11 @@ export interface Serving extends ServedUrls {
   readonly hanging: () => readonly number[];
   readonly metrics: () => Promise<{ type: string; text: string }>;
   readonly casualties: () => Promise<readonly ShadowDifferenceCounts[]>;
-  /** @throws WorkerUnreachable, or Error when a process cannot prepare it */
-  readonly prepare: (next: LoadedConfig) => Promise<Prepared>;
+  /**
+   * Makes a configuration ready to take over. Exactly one of the two is called, once.
+   * @throws WorkerUnreachable, or Error when a process cannot prepare it
+   */
+  readonly prepare: (next: LoadedConfig) => Promise<Record<'commit' | 'abort', () => Promise<void>>>;
   readonly reopenAudit: () => Promise<void>;
   /**
    * Replaces each serving process; the new one serves before the old one stops accepting.
@@ -28,12 +31,6 @@ export interface Serving extends ServedUrls {
   readonly restart: () => Promise<void>;
   /** Stops accepting, waits for requests in flight, and flushes last-seen data. */
   readonly drain: () => Promise<void>;
-}
-
-/** A configuration that is ready to take over. Exactly one of the two is called, once. */
-interface Prepared {
-  readonly commit: () => Promise<void>;
-  readonly abort: () => Promise<void>;
 }
 
 export type Restarted = { readonly fault: string | null };

@@ -1,5 +1,5 @@
 import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
-import { KeySets } from '../../accounts/jwt/key-sets.js';
+import { KeySets } from '../../accounts/jwt/issuers.js';
 import type { LoadedConfig } from '../../config/load.js';
 import { configHash, logSettings } from '../../config/mask.js';
 import { decisionAddresses } from '../../config/schema/listen.js';
@@ -20,15 +20,15 @@ import { type Log, useSettings } from '../../observe/log.js';
 import { watchAddresses } from '../../observe/metrics.js';
 import { readUpstreamLoads } from '../../observe/metrics/requests.js';
 import type { Tracing } from '../../observe/tracing.js';
-import type { ShadowDifferenceCounts, ShadowDifferences } from '../../pipeline/shadow.js';
+import type { ShadowDifferences } from '../../pipeline/shadow.js';
 import { StreamRevalidator } from '../../pipeline/streams.js';
 import { type UnreadableInput, recordUnreadable } from '../../pipeline/access-log.js';
-import { Membership, nameOf } from '../fleet/membership.js';
-import { loadModules } from '../load-modules.js';
+import { Membership, nameOf } from '../fleet.js';
+import { loadModules } from './process.js';
 import { createRuntime, type Runtime } from '../runtime.js';
 import { shadowDifferencesOf } from '../shadow.js';
 import type { OpenedStore } from '../stores/open-store.js';
-import { servedFromCacheMs, StoreReadiness } from '../stores/store-readiness.js';
+import { createStoreReadiness, servedFromCacheMs } from '../stores/store-readiness.js';
 import { sumLoads } from '../../upstream/upstreams.js';
 import { subscriptionsOf } from '../../webhooks/endpoint.js';
 
@@ -36,30 +36,16 @@ const RETIRE_SWEEP_MS = 200;
 /** Minimum lifetime of replaced services, milliseconds: requests still being authorized need them. */
 const AUTHORIZING_MS = 5_000;
 
-/** A process that serves the public port and the decision ports. */
-export interface Worker {
-  readonly url: string;
-  readonly decisionUrl: string | null;
-  /** Decisions that the shadow policy would change; empty without one. */
-  readonly casualties: () => ShadowDifferenceCounts[];
-  readonly grpcUrl: string | null;
-  /** Builds everything that another configuration needs. `commit` makes it take over. */
-  prepare(next: LoadedConfig): { readonly commit: () => void; readonly abort: () => Promise<void> };
-  drain(): Promise<void>;
-}
+export type Worker = Awaited<ReturnType<typeof startWorker>>;
 
-export async function startWorker(
-  loaded: LoadedConfig,
-  opened: OpenedStore,
-  log: Log,
-  tracing?: Tracing,
-): Promise<Worker> {
+/** Serves the public port and the decision ports. */
+export async function startWorker(loaded: LoadedConfig, opened: OpenedStore, log: Log, tracing?: Tracing) {
   const keySets = new KeySets();
   const { store, endings } = opened;
   const { port } = loaded.config.listen;
   const member = new Membership(store.fleet, endings, log, configHash(loaded), port, () => streams.settled());
-  const readiness = new StoreReadiness(store.maintenance, servedFromCacheMs(loaded.config));
-  const isReady = async () => !draining && (await readiness.check()).isReady;
+  const readiness = createStoreReadiness(store.maintenance, servedFromCacheMs(loaded.config));
+  const isReady = async () => !draining && (await readiness()).isReady;
   const runtimeOf = (each: LoadedConfig, differences: ShadowDifferences | null): Runtime =>
     createRuntime(each, opened, log, tracing, () => member.known, undefined, keySets, differences, isReady);
   let differences = shadowDifferencesOf(loaded, null);
@@ -137,9 +123,11 @@ export async function startWorker(
   return {
     url,
     decisionUrl,
-    casualties: () => (differences === null ? [] : [differences.counts()]),
     grpcUrl,
-    prepare: (next) => {
+    /** Decisions that the shadow policy would change; empty without one. */
+    casualties: () => (differences === null ? [] : [differences.counts()]),
+    /** Builds everything that another configuration needs. `commit` makes it take over. */
+    prepare: (next: LoadedConfig) => {
       const nextDifferences = shadowDifferencesOf(next, differences);
       const prepared = runtimeOf(next, nextDifferences);
       // An error is reported by the first request that needs the module.

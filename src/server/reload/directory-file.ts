@@ -3,7 +3,7 @@ import { type DirectoryApplier, DirectoryUnconfirmed, type NotApplied } from '..
 import { type Plan, STEP } from '../../accounts/directory-plan.js';
 import { directoryAuditEvents } from '../../accounts/directory-differences.js';
 import { describeRefusedChange, isTransientRefusal } from '../../accounts/refused-change.js';
-import { loadDirectory, directoryRules } from '../../config/directory.js';
+import { directoryRules, loadDirectory } from '../../config/directory.js';
 import type { LoadedConfig } from '../../config/load.js';
 import { partsOf } from '../../store/parts.js';
 import type { AuditEvent, AuditOutcome } from '../../domain/audit.js';
@@ -45,17 +45,6 @@ export async function applyDirectoryFile(
   await applyDirectory(file, loadDirectory(file, process.env, directoryRules(config)), opened, log);
 }
 
-export interface LateStart {
-  /** Why requests cannot be served yet; null once everything is done. */
-  readonly fault: () => string | null;
-  /** Why the store could not be initialized when this was last tried; null once it is. */
-  readonly storeFault: () => string | null;
-  /** To be called when a reload has applied a directory file, or none is configured any more. */
-  readonly applied: () => void;
-  /** @param apply applies the directory file of the current configuration, after any reload in progress */
-  readonly retry: (apply: () => Promise<void>) => void;
-}
-
 /**
  * Initializes the store and applies the directory file. A store that is not yet available does not prevent
  * the start: no request is allowed until it is. An error in the file itself does, and a store that cannot be
@@ -65,7 +54,7 @@ export async function applyAtStart(
   loaded: LoadedConfig,
   opened: OpenedStore,
   log: Log,
-): Promise<LateStart> {
+) {
   let initialized = false;
   let applied = false;
   let unusable: string | null = null;
@@ -82,6 +71,7 @@ export async function applyAtStart(
     if (!applied) await apply();
     applied = true;
   };
+  /** @param apply applies the directory file of the current configuration, after any reload in progress */
   const retry = (apply: () => Promise<void>): void => {
     if (initialized && applied) return;
     setTimeout(() => {
@@ -106,8 +96,11 @@ export async function applyAtStart(
     );
   });
   return {
+    /** Why requests cannot be served yet; null once everything is done. */
     fault: () => (initialized && applied ? null : (unusable ?? 'the directory file is not applied yet')),
+    /** Why the store could not be initialized when this was last tried; null once it is. */
     storeFault: () => storeFault,
+    /** To be called when a reload has applied a directory file, or none is configured any more. */
     applied: () => void (applied = true),
     retry,
   };

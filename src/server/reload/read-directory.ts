@@ -1,17 +1,16 @@
 import { once } from 'node:events';
 import { statSync } from 'node:fs';
-import { Worker } from 'node:worker_threads';
+import { parentPort, Worker, workerData } from 'node:worker_threads';
 import { loadDirectory, type CheckedDirectory, type DirectoryRules } from '../../config/directory.js';
 import { ConfigError, type Fault } from '../../config/fault.js';
 
-export interface DirectoryToRead {
+interface DirectoryToRead {
   readonly file: string;
   readonly env: NodeJS.ProcessEnv;
   readonly rules: DirectoryRules;
 }
 
-export type DirectoryReading =
-  { readonly directory: CheckedDirectory } | { readonly faults: readonly Fault[] };
+type Reading = { readonly directory: CheckedDirectory } | { readonly faults: readonly Fault[] };
 
 /** Maximum size of files that are read faster than a thread starts, bytes (about 300 users). */
 const SMALL = 64 * 1024;
@@ -23,10 +22,25 @@ const SMALL = 64 * 1024;
 export async function readDirectory(toRead: DirectoryToRead): Promise<CheckedDirectory> {
   const size = statSync(toRead.file, { throwIfNoEntry: false })?.size ?? 0;
   if (size <= SMALL) return loadDirectory(toRead.file, toRead.env, toRead.rules);
-  const worker = new Worker(new URL('./directory-worker.js', import.meta.url), {
-    workerData: { ...toRead, env: { ...toRead.env } },
+  const worker = new Worker(new URL(import.meta.url), {
+    workerData: { directoryToRead: { ...toRead, env: { ...toRead.env } } },
   });
-  const [reading] = (await once(worker, 'message')) as [DirectoryReading];
+  const [reading] = (await once(worker, 'message')) as [Reading];
   if ('faults' in reading) throw new ConfigError(reading.faults);
   return reading.directory;
 }
+
+function read({ file, env, rules }: DirectoryToRead): Reading {
+  try {
+    return { directory: loadDirectory(file, env, rules) };
+  } catch (error) {
+    if (error instanceof ConfigError) return { faults: error.faults };
+    throw error;
+  }
+}
+
+/** On that thread. */
+const { directoryToRead } = Object(workerData) as { directoryToRead?: DirectoryToRead };
+// A thread's port has no origin.
+// oxlint-disable-next-line unicorn/require-post-message-target-origin
+if (directoryToRead !== undefined) parentPort?.postMessage(read(directoryToRead));

@@ -1,3 +1,5 @@
+import { realpathSync, statSync } from 'node:fs';
+import type { ListenerCertificate } from '../../config/certificate.js';
 import { ConfigError, formatFault } from '../../config/fault.js';
 import { logSettings } from '../../config/mask.js';
 import { type CheckedDirectory, directoryRules } from '../../config/directory.js';
@@ -6,14 +8,13 @@ import { keepUntilRestart, needsRestart } from '../../config/restart.js';
 import type { AuditOutcome } from '../../domain/audit.js';
 import { Unavailable } from '../../domain/refusal.js';
 import { type Log, useSettings } from '../../observe/log.js';
-import { setReloaded } from '../../observe/metrics.js';
+import { setCertificateExpiry, setReloaded } from '../../observe/metrics.js';
 import { WorkerUnreachable } from '../processes/messages.js';
 import type { Serving } from '../processes/serving.js';
-import { checkSigningKeys } from '../stores/signing-keys.js';
+import { checkSigningKeys } from '../accounts.js';
 import type { OpenedStore } from '../stores/open-store.js';
 import { OutcomeUnknown, StoreUnusable } from '../../store/faults.js';
 import { subscriptionsOf } from '../../webhooks/endpoint.js';
-import { reportCertificate, signaturesOf, watchedFiles } from './watch.js';
 import { applyDirectory, DirectoryRefused, isPassing } from './directory-file.js';
 import { readDirectory } from './read-directory.js';
 
@@ -24,13 +25,6 @@ class FilesChanging extends Error {
   constructor() {
     super('the files changed while they were read');
   }
-}
-
-interface Files {
-  readonly next: LoadedConfig;
-  /** Changed settings that only take effect after a restart. */
-  readonly changed: readonly string[];
-  readonly directory: CheckedDirectory | null;
 }
 
 export interface Reloaded {
@@ -150,7 +144,7 @@ export class Reloader {
   }
 
   /** Reads both files before anything is applied. One of each version would be a state that nobody wrote. */
-  async #readFiles(): Promise<Files> {
+  async #readFiles() {
     const before = signaturesOf(this.watched);
     const read = loadConfigToServe(this.#current.file, this.#env);
     const changed = needsRestart(read, this.#current);
@@ -208,4 +202,55 @@ function faultsOf(error: unknown): string[] {
   const known = [Unavailable, DirectoryRefused, StoreUnusable, WorkerUnreachable, FilesChanging];
   if (known.some((kind) => error instanceof kind)) return [(error as Error).message];
   return [`unexpected error: ${name}${code === undefined ? '' : ` (${code})`}`];
+}
+
+const WATCH_MS = 1_000;
+
+/**
+ * Calls back when one of the files changes: rewritten, replaced, or behind another symbolic link
+ * (Kubernetes). Waits until two polls agree, so that a file is not read while it is being written. Stop it
+ * with `clearInterval`.
+ */
+export function watchFiles(
+  files: () => readonly string[],
+  since: string,
+  onChange: () => void,
+): NodeJS.Timeout {
+  let reported = since;
+  let last = reported;
+  return setInterval(() => {
+    const now = signaturesOf(files());
+    if (now !== reported && now === last) {
+      reported = now;
+      onChange();
+    }
+    last = now;
+  }, WATCH_MS).unref();
+}
+
+export function signaturesOf(files: readonly string[]): string {
+  return files.map(signature).join('\n');
+}
+
+function signature(file: string): string {
+  try {
+    const { ino, size, mtimeMs } = statSync(file);
+    return `${realpathSync(file)} ${ino} ${size} ${mtimeMs}`;
+  } catch {
+    return `${file} is not there`;
+  }
+}
+
+/** Reports the certificate now in use: its expiry as a metric, and its problems in the log. */
+export function reportCertificate(certificate: ListenerCertificate | null, log: Log): void {
+  if (certificate === null) return;
+  setCertificateExpiry(certificate.expiresAt / 1000);
+  for (const warning of certificate.warnings)
+    log.warn({ warning }, 'TLS certificate of the public port needs attention');
+}
+
+export function watchedFiles({ file, config }: LoadedConfig): string[] {
+  const { directory, policy_shadow: shadow, listen } = config;
+  const tls = listen.tls === null ? [] : [listen.tls.cert, listen.tls.key, listen.tls.client_ca];
+  return [file, directory.file, shadow, ...tls].filter((each) => each !== null);
 }

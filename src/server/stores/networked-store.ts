@@ -48,23 +48,18 @@ export async function checked(store: Store, check: Promise<void> | undefined): P
 
 /** What differs between kinds of networked stores. */
 interface Kind {
+  readonly name: 'Redis' | 'PostgreSQL';
   readonly store: Store;
-  readonly revocations: KnownRevocations;
+  readonly revocations: KnownRevocations & { readonly note: (names: readonly string[]) => void };
   readonly bridgesFailover: boolean;
   /** Prefix of the names of what ended, among the names of what changed. */
   readonly announced: string;
-  /** Records what ended. @param names as in `revocations.ts` */
-  readonly note: (names: readonly string[]) => void;
   /** Handles what ended while no notifications were received. Returns the open questions. */
   readonly catchUp: () => Promise<readonly string[]>;
   /** Called with keys of changed records. */
   readonly changed: (names: readonly string[]) => void;
   /** Returns the reasons why it may lose acknowledged writes. */
   readonly dataLossRisks: () => Promise<readonly string[]>;
-  /** Warns of one of them. */
-  readonly warnOfLoss: (reason: string) => void;
-  /** Warns that its clock is ahead by some seconds, or behind. */
-  readonly warnOfSkew: (seconds: number) => void;
 }
 
 /**
@@ -78,32 +73,36 @@ export function cacheFor(
   kind: Kind,
 ): { store: Store; changing: Changing; events: LinkEvents } {
   const failure = config.on_store_failure;
+  const isRedis = kind.name === 'Redis';
   let [said, skewed] = [false, false];
-  const cache = new TokenCache(
-    kind.store,
-    kind.revocations,
-    {
-      ...config.cache,
-      serveCachedFor: failure === 'deny' ? null : failure.serve_cached_for,
-      bridgesFailover: kind.bridgesFailover,
+  let knownRisks: readonly string[] = [];
+  const settings = {
+    ...config.cache,
+    serveCachedFor: failure === 'deny' ? null : failure.serve_cached_for,
+    bridgesFailover: kind.bridgesFailover,
+  };
+  const cache = new TokenCache(kind.store, kind.revocations, settings, {
+    hit: () => countCacheLookup('hit'),
+    miss: () => countCacheLookup('miss'),
+    servedStale: () => {
+      storeMetrics.staleTokensServed.inc();
+      if (!said) log.warn('store unavailable; serving recently used tokens from the cache');
+      said = true;
     },
-    {
-      hit: () => countCacheLookup('hit'),
-      miss: () => countCacheLookup('miss'),
-      servedStale: () => {
-        storeMetrics.staleTokensServed.inc();
-        if (!said) log.warn('store unavailable; serving recently used tokens from the cache');
-        said = true;
-      },
-      received: (ms) => invalidationLag.observe(ms / 1000),
-    },
-  );
+    received: (ms) => invalidationLag.observe(ms / 1000),
+  });
   const ended = (names: readonly string[]): void => {
-    kind.note(names);
+    kind.revocations.note(names);
     cache.ended(names);
     endings.ended(endedByName(names));
   };
-  const lossWarnings = new LossWarnings(kind);
+  /** Warns of each reason once, also of those that arise later. If the store cannot say, it is asked again. */
+  const warnOfLoss = async (): Promise<void> => {
+    const reasons = await kind.dataLossRisks();
+    for (const reason of reasons.filter((each) => !knownRisks.includes(each)))
+      log.warn({ reason }, isRedis ? 'Redis may lose acknowledged writes' : 'PostgreSQL may lose acknowledged writes');
+    knownRisks = reasons;
+  };
   noteLinkAlive();
   const events: LinkEvents = {
     up: (until) => {
@@ -113,7 +112,8 @@ export function cacheFor(
       cache.enable(until);
       endings.resumed();
       log.info('receiving store change notifications; cache enabled');
-      lossWarnings.repeat();
+      knownRisks = [];
+      warnOfLoss().catch(() => undefined);
       kind.catchUp().then(
         (questions) => questions.forEach((question) => endings.asked(question)),
         () => undefined,
@@ -137,9 +137,11 @@ export function cacheFor(
     skew: (ms) => {
       storeMetrics.clockSkew.set(Math.abs(ms) / 1000);
       const apart = Math.abs(ms) > MAX_SKEW_MS;
-      if (apart && !skewed) kind.warnOfSkew(Math.round(ms / 1000));
+      const fields = { seconds: Math.round(ms / 1000) };
+      if (apart && !skewed)
+        log.warn(fields, isRedis ? 'clock skew between this machine and Redis' : 'clock skew between this machine and PostgreSQL');
       skewed = apart;
-      lossWarnings.check();
+      warnOfLoss().catch(() => undefined);
     },
     changed: (names) => {
       const revoked = names?.filter((name) => name.startsWith(kind.announced)) ?? [];
@@ -159,29 +161,4 @@ export function cacheFor(
     return revision;
   };
   return { store: cachedStore(kind.store, cache), changing, events };
-}
-
-/** Warns of each reason why a store may lose writes, also of those that arise later. */
-class LossWarnings {
-  readonly #kind: Pick<Kind, 'dataLossRisks' | 'warnOfLoss'>;
-  #known: readonly string[] = [];
-
-  constructor(kind: Pick<Kind, 'dataLossRisks' | 'warnOfLoss'>) {
-    this.#kind = kind;
-  }
-
-  repeat(): void {
-    this.#known = [];
-    this.check();
-  }
-
-  check(): void {
-    this.#kind.dataLossRisks().then(
-      (reasons) => {
-        for (const reason of reasons) if (!this.#known.includes(reason)) this.#kind.warnOfLoss(reason);
-        this.#known = reasons;
-      },
-      () => undefined,
-    );
-  }
-}
+} // prettier-ignore

@@ -22,22 +22,20 @@ export async function openPostgres(
   const { client, kv } = postgres;
   if (typeof user === 'string')
     return checked(postgres, user === 'command' ? checkFormat(client) : undefined);
-  const { log, endings } = user;
+  const { endings } = user;
   const { store, changing, events } = cacheFor(config, user, {
+    name: 'PostgreSQL',
     store: postgres,
     // What is acknowledged is not lost, so this process remembers nothing.
-    revocations: { hasToken: () => false, hasSession: () => false },
+    revocations: { hasToken: () => false, hasSession: () => false, note: () => undefined },
     bridgesFailover: false,
     announced: ANNOUNCED,
-    note: () => undefined,
     catchUp: async () => {
       endings.ended(null);
       return openQuestions(kv);
     },
     changed: () => undefined,
     dataLossRisks: async () => (await client.query(RISKS)).map(([name]) => `${name as string} is off`),
-    warnOfLoss: (reason) => log.warn({ reason }, 'PostgreSQL may lose acknowledged writes'),
-    warnOfSkew: (seconds) => log.warn({ seconds }, 'clock skew between this machine and PostgreSQL'),
   });
   client.changing = changing;
   const link = new ChangesLink(client, events);

@@ -60,11 +60,11 @@ export async function openRedis(
   };
   const { announcementPrefix: announced } = client;
   const { store, changing, events } = cacheFor(config, user, {
+    name: 'Redis',
     store: corrected,
     revocations,
     bridgesFailover: settings.url === null,
     announced,
-    note: (names) => revocations.note(names),
     catchUp: async () => {
       reapply();
       learned = await learnRevocations(client, missed, learned);
@@ -74,8 +74,6 @@ export async function openRedis(
       if (names.some((name) => BEGINNING_KEYS.includes(name))) reapply();
     },
     dataLossRisks: async () => dataLossRisks(client),
-    warnOfLoss: (reason) => log.warn({ reason }, 'Redis may lose acknowledged writes'),
-    warnOfSkew: (seconds) => log.warn({ seconds }, 'clock skew between this machine and Redis'),
   });
   client.events = {
     changing: async (change, make) => {

@@ -6,50 +6,37 @@ const INTERVAL_MS = 500;
 /** Minimum time between write probes. More frequent checks get the result of the last one. */
 const WRITE_INTERVAL_MS = 3_000;
 
-export class StoreReadiness {
-  readonly #store: Pick<Maintenance, 'probe' | 'probeWrite'>;
-  readonly #toleratedMs: number;
-  #readyAt = -Infinity;
-  #triedAt = -Infinity;
-  #tried: Promise<void> = Promise.resolve();
-  #checkedAt = -Infinity;
-  #checked: ReturnType<StoreReadiness['check']> | undefined;
-
-  /** @param toleratedMs as {@link servedFromCacheMs} returns it */
-  constructor(store: Pick<Maintenance, 'probe' | 'probeWrite'>, toleratedMs: number) {
-    this.#store = store;
-    this.#toleratedMs = toleratedMs;
-  }
-
-  async check(): Promise<{ readonly fault: string | null; readonly isReady: boolean }> {
-    const now = performance.now();
-    if (this.#checked !== undefined && now - this.#checkedAt < INTERVAL_MS) return this.#checked;
-    this.#checkedAt = now;
-    this.#checked = this.#check();
-    return this.#checked;
-  }
-
-  async #check(): ReturnType<StoreReadiness['check']> {
+/** @param toleratedMs as {@link servedFromCacheMs} returns it */
+export function createStoreReadiness(
+  store: Pick<Maintenance, 'probe' | 'probeWrite'>,
+  toleratedMs: number,
+): () => Promise<{ readonly fault: string | null; readonly isReady: boolean }> {
+  let readyAt = -Infinity;
+  const probeWrite = atMostEvery(WRITE_INTERVAL_MS, async () => store.probeWrite());
+  return atMostEvery(INTERVAL_MS, async () => {
     try {
-      await this.#store.probe();
-      await this.#probeWrite();
-      this.#readyAt = performance.now();
+      await store.probe();
+      await probeWrite();
+      readyAt = performance.now();
       return { fault: null, isReady: true };
     } catch (error) {
       const fault = error instanceof Error ? error.message : String(error);
-      const isReady = performance.now() - this.#readyAt <= this.#toleratedMs;
+      const isReady = performance.now() - readyAt <= toleratedMs;
       return { fault: isReady ? `${fault}; recently used tokens are served from the cache` : fault, isReady };
     }
-  }
+  });
+}
 
-  async #probeWrite(): Promise<void> {
-    const now = performance.now();
-    if (now - this.#triedAt >= WRITE_INTERVAL_MS) {
-      this.#triedAt = now;
-      this.#tried = this.#store.probeWrite();
+function atMostEvery<T>(interval: number, work: () => Promise<T>): () => Promise<T> {
+  let startedAt = -Infinity;
+  let latest: Promise<T>;
+  return async () => {
+    if (performance.now() - startedAt >= interval) {
+      startedAt = performance.now();
+      latest = work();
     }
-    return this.#tried;
-  }
+    return latest;
+  };
 }
 
 /**

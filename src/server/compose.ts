@@ -9,29 +9,21 @@ import { configHashOf, createLog, destinationOf, type LogSink, logWarnings } fro
 import { metrics, readMetrics, startProcessMetrics } from '../observe/metrics.js';
 import type { Tracing } from '../observe/tracing.js';
 import { readVersion } from '../observe/version.js';
-import { startAdmin } from '../server/admin.js';
-import { loadModules } from '../server/load-modules.js';
-import { startTracing, storeObserver } from '../server/observing.js';
-import { ProviderWatch } from '../server/online-checks.js';
-import { startBegins } from '../server/processes/early-signals.js';
-import {
-  answerPrimary,
-  type Counts,
-  reportToPrimary,
-  type ServedUrls,
-} from '../server/processes/messages.js';
-import { onSignals, tuneHeap } from '../server/processes/process.js';
-import { createRestart, startAlone, startWorkers, workersFault } from '../server/processes/serving.js';
-import { startWorker, type Worker } from '../server/processes/worker.js';
-import { applyAtStart } from '../server/reload/directory-file.js';
-import { Reloader } from '../server/reload/reload.js';
-import { reportCertificate, signaturesOf, watchedFiles, watchFiles } from '../server/reload/watch.js';
-import { shadowReport } from '../server/shadow.js';
-import { startCleaning } from '../server/stores/cleaning.js';
-import { type OpenedStore, openStore } from '../server/stores/open-store.js';
-import { checkSigningKeys } from '../server/stores/signing-keys.js';
-import { servedFromCacheMs, StoreReadiness } from '../server/stores/store-readiness.js';
-import { Webhooks } from '../server/webhooks.js';
+import { startAdmin } from './admin.js';
+import { checkSigningKeys } from './accounts.js';
+import { watchProviders } from './online-checks.js';
+import { startBegins } from './processes/early-signals.js';
+import { answerPrimary, type Counts, reportToPrimary, type ServedUrls } from './processes/messages.js';
+import { loadModules, onSignals, startTracing, storeObserver, tuneHeap } from './processes/process.js';
+import { createRestart, startAlone, startWorkers, workersFault } from './processes/serving.js';
+import { startWorker, type Worker } from './processes/worker.js';
+import { applyAtStart } from './reload/directory-file.js';
+import { Reloader, reportCertificate, signaturesOf, watchedFiles, watchFiles } from './reload/reload.js';
+import { shadowReport } from './shadow.js';
+import { startCleaning } from './stores/cleaning.js';
+import { type OpenedStore, openStore } from './stores/open-store.js';
+import { createStoreReadiness, servedFromCacheMs } from './stores/store-readiness.js';
+import { Webhooks } from './webhooks.js';
 
 /** Maximum time between the deliveries of a signal to several processes. */
 const SIGNAL_MS = 200;
@@ -166,15 +158,15 @@ async function serveAsPrimary(options: ServeOptions, parts: Parts): Promise<void
     () => void reloader.reload('a changed file'),
   );
 
-  const store = new StoreReadiness(opened.store.maintenance, servedFromCacheMs(config));
-  const providers = new ProviderWatch();
+  const store = createStoreReadiness(opened.store.maintenance, servedFromCacheMs(config));
+  const providerWarnings = watchProviders();
   let draining = false;
   const admin = await startAdmin(
     config.admin,
     {
       metrics: serving.metrics,
       ready: async () => {
-        const { fault, isReady } = await store.check();
+        const { fault, isReady } = await store();
         const others = {
           directory: late.fault(),
           config: null,
@@ -182,7 +174,7 @@ async function serveAsPrimary(options: ServeOptions, parts: Parts): Promise<void
           draining: draining ? 'the server is shutting down' : null,
         };
         const ready = isReady && Object.values(others).every((other) => other === null);
-        const warnings = providers.warnings(reloader.current.config.login.oidc);
+        const warnings = providerWarnings(reloader.current.config.login.oidc);
         // A store that could not be initialized is found empty, which is not the cause.
         const cause = fault === null ? null : (late.storeFault() ?? fault);
         return { ready, checks: { store: cause, ...others }, warnings };

@@ -1,15 +1,15 @@
-import { hostname } from 'node:os';
-import type { KnownFleet } from '../../accounts/fleet-receipts.js';
-import type { Log } from '../../observe/log.js';
-import { metrics } from '../../observe/metrics.js';
-import { linkAge } from '../../observe/metrics/store.js';
-import { readVersion } from '../../observe/version.js';
-import type { Endings } from '../../store/endings.js';
-import { type FleetStore, HEARTBEAT_MS, LIVE_MS, type LiveMember } from '../../store/core/fleet.js';
-import type { Member } from '../../store/records.js';
 import cluster from 'node:cluster';
-import { newId } from '../../domain/secret.js';
-import type { EpochMs } from '../../util/time.js';
+import { hostname } from 'node:os';
+import type { KnownFleet } from '../accounts/fleet-receipts.js';
+import { newId } from '../domain/secret.js';
+import type { Log } from '../observe/log.js';
+import { metrics } from '../observe/metrics.js';
+import { linkAge } from '../observe/metrics/store.js';
+import { readVersion } from '../observe/version.js';
+import type { Endings } from '../store/endings.js';
+import { type FleetStore, HEARTBEAT_MS, LIVE_MS, type LiveMember } from '../store/core/fleet.js';
+import type { Member } from '../store/records.js';
+import type { EpochMs } from '../util/time.js';
 
 /** Maximum wait for the first heartbeat at start, milliseconds. */
 const FIRST_BEAT_MS = 2_000;
@@ -156,19 +156,14 @@ export function noteDeath(store: FleetStore, pid: number): void {
 
 const VARIABLE = 'LATCHKEY_SIDECAR';
 
-export interface Sidecar {
-  readonly id: string;
-  readonly startedAt: EpochMs;
-}
-
-let own: Sidecar | undefined;
+let own: ReturnType<typeof beginSidecar> | undefined;
 
 /** Returns the sidecar of this process. A primary creates one, and its workers inherit it. */
-export function ownSidecar(): Sidecar {
+export function ownSidecar() {
   return (own ??= beginSidecar());
 }
 
-function beginSidecar(): Sidecar {
+function beginSidecar(): { readonly id: string; readonly startedAt: EpochMs } {
   const [id, startedAt] = cluster.isWorker ? (process.env[VARIABLE] ?? '').split(' ') : [];
   if (id !== undefined && startedAt !== undefined) return { id, startedAt: Number(startedAt) };
   const sidecar = { id: newId(), startedAt: Date.now() };
@@ -176,6 +171,6 @@ function beginSidecar(): Sidecar {
   return sidecar;
 }
 
-function memberId({ id }: Sidecar, pid: number): string {
+function memberId({ id }: { readonly id: string }, pid: number): string {
   return `${id}-${pid}`;
 }
