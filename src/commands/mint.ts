@@ -13,7 +13,7 @@ import { loginKey, type User } from '../domain/user.js';
 import { assertionClaims, boundClaims } from '../gate/assertion.js';
 import { identityFields } from '../gate/identity.js';
 import { syntheticSubject, syntheticUser } from '../gate/what-if.js';
-import { parseTarget } from '../http/target.js';
+import { parseTarget } from '../domain/path.js';
 import type { NamedBy } from './terminal/options.js';
 import { asJson, CommandFailed, print, report, WrongUsage } from './terminal/output.js';
 import { onlyUser } from './with-store.js';

@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { extname } from 'node:path';
 import { gzipSync } from 'node:zlib';
-import type { Content } from '../http/json.js';
+import type { Content } from '../http/replies.js';
 
 export interface PageFile {
   readonly plain: Content;

@@ -1,7 +1,7 @@
 import { constants, type ServerHttp2Stream } from 'node:http2';
 import { forbidsContent } from '../domain/statuses.js';
 import type { OutgoingResponse } from '../http/exchange.js';
-import { isGrpcType } from '../http/grpc.js';
+import { isGrpcType } from '../http/http2-fields.js';
 import { type Http2Fields, http2Fields } from '../http/http2.js';
 import { FollowedResponse } from './lazy-emitter.js';
 import type { Http2Request } from './http2-request.js';

@@ -1,9 +1,8 @@
 import { METHODS } from '../domain/methods.js';
-import { decodeAscii, segmentAt } from '../domain/path.js';
+import { decodeAscii, parseTarget, segmentAt } from '../domain/path.js';
 import { storedToken } from '../gate/what-if.js';
 import { AUTHORIZATION } from '../http/authorization.js';
 import type { RequestHead } from '../http/head.js';
-import { parseTarget } from '../http/target.js';
 import type { Match } from '../policy/routes.js';
 import type { TokenWithUse } from '../store/token-store.js';
 import { OWN_ID } from './senders.js';

@@ -1,7 +1,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { Config } from '../config/schema/config.js';
 import type { Log } from '../observe/log.js';
-import { jsonBody } from '../http/json.js';
+import { jsonBody } from '../http/replies.js';
 import { listen } from '../listeners/server.js';
 import { newRequestId } from '../pipeline/record.js';
 import { createAdminGuard } from './admin-guard.js';

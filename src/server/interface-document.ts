@@ -1,7 +1,7 @@
 import { endpointSettings, vendorNames } from '../config/derived.js';
 import type { Config } from '../config/schema/config.js';
 import type { InterfaceSettings } from '../endpoints/openapi/document.js';
-import { type Content, jsonBody } from '../http/json.js';
+import { type Content, jsonBody } from '../http/replies.js';
 import { readVersion } from '../observe/version.js';
 
 export function interfaceSettings(

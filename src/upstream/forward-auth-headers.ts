@@ -1,5 +1,5 @@
 import { malformed, type Refusal } from '../domain/refusal.js';
-import { AUTHORIZATION } from '../http/authorization.js';
+import { AUTHORIZATION, SUBPROTOCOLS, withoutCarriers } from '../http/authorization.js';
 import { fieldValues, firstField } from '../http/fields.js';
 import type { RequestHead } from '../http/head.js';
 import {
@@ -9,7 +9,6 @@ import {
   OVERRIDES,
   ProtectedFields,
 } from '../http/protected-fields.js';
-import { SUBPROTOCOLS, withoutCarriers } from '../http/subprotocols.js';
 import {
   authorizationFilter,
   lowerCase,

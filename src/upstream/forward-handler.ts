@@ -4,7 +4,7 @@ import { isRead } from '../domain/methods.js';
 import type { Refusal } from '../domain/refusal.js';
 import { type Holder, holderOf } from '../domain/shares.js';
 import type { ResponseFollower } from '../http/exchange.js';
-import { isGrpcCall } from '../http/grpc.js';
+import { isGrpcCall } from '../http/http2-fields.js';
 import { hasBody } from '../http/head.js';
 import type { Address } from './address.js';
 import { responseHeaders, responseTrailers } from './response-headers.js';

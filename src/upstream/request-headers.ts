@@ -4,12 +4,13 @@ import {
   credentialIn,
   holdsToken,
   jwtsIn,
+  SUBPROTOCOLS,
+  withoutCarriers,
 } from '../http/authorization.js';
 import { isNamed, pairsWith } from '../http/cookies.js';
 import { asPropertyName, NameCache } from '../http/fields.js';
 import type { RequestHead } from '../http/head.js';
 import { foldName, ProtectedFields, type ProtectedNames } from '../http/protected-fields.js';
-import { SUBPROTOCOLS, withoutCarriers } from '../http/subprotocols.js';
 
 export interface RequestHeaderSettings extends ProtectedNames {
   /** Exact names of the cookies with a session or a JWT; forwarded only with `forwardCredentials`. */

@@ -1,6 +1,6 @@
 import type { IncomingRequest, OutgoingResponse } from '../http/exchange.js';
 import { lingeringEnd, limitRest } from '../http/write-reply.js';
-import { grpcTrailers } from '../http/grpc.js';
+import { grpcTrailers } from '../http/http2-fields.js';
 import { refusalReply } from '../http/replies.js';
 import type { Refusal } from '../domain/refusal.js';
 

@@ -1,7 +1,6 @@
 import { isIP } from 'node:net';
 import type { Refusal } from '../../../domain/refusal.js';
-import { firstField, LINE_BYTES } from '../../../http/fields.js';
-import type { FieldSplitter } from '../../../http/joined-fields.js';
+import { type FieldSplitter, firstField, LINE_BYTES } from '../../../http/fields.js';
 import { type Bytes, COLON, consistsOf, HTAB, SP, TOKEN } from '../../../http1/bytes.js';
 import { fieldFault, Framing } from '../../../http1/framing.js';
 import { parseRefusal } from '../../../pipeline/faults.js';
