@@ -2,7 +2,7 @@ import { LRUCache } from 'lru-cache';
 import { parseRate, type Rate, takeFrom } from '../domain/rate.js';
 import { Unavailable } from '../domain/refusal.js';
 import type { UsageStore } from '../store/usage-store.js';
-import { upTo } from '../util/lru.js';
+import { upTo } from '../util/collections.js';
 
 /** As a share of a token's rate. */
 const LARGEST_LEASE = 1 / 50;

@@ -1,4 +1,4 @@
-import type { Rules } from '../policy/patterns.js';
+import type { Rules } from '../policy/rules.js';
 
 export interface ScopeWords {
   readonly name: string;

@@ -4,7 +4,7 @@ import { type KeyRing, type Signer, signingUnavailable } from '../accounts/signi
 import type { MaybePromise } from '../util/async.js';
 import type { Subject } from '../domain/credential.js';
 import type { EpochMs } from '../util/time.js';
-import { upTo } from '../util/lru.js';
+import { upTo } from '../util/collections.js';
 
 export interface AssertionSettings {
   readonly issuer: string;

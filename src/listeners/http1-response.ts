@@ -1,5 +1,5 @@
 import type { Socket } from 'node:net';
-import { forbidsContent } from '../domain/statuses.js';
+import { forbidsContent } from '../domain/methods.js';
 import type { OutgoingResponse } from '../http/exchange.js';
 import { batchWrites, flushLarge, flushWrites } from '../net/write-batch.js';
 import {

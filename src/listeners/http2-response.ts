@@ -1,5 +1,5 @@
 import { constants, type ServerHttp2Stream } from 'node:http2';
-import { forbidsContent } from '../domain/statuses.js';
+import { forbidsContent } from '../domain/methods.js';
 import type { OutgoingResponse } from '../http/exchange.js';
 import { isGrpcType } from '../http/http2-fields.js';
 import { type Http2Fields, http2Fields } from '../http/http2.js';

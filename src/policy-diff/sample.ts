@@ -5,8 +5,7 @@ import { AUTHORIZATION } from '../http/authorization.js';
 import type { RequestHead } from '../http/head.js';
 import type { Match } from '../policy/routes.js';
 import type { TokenWithUse } from '../store/token-store.js';
-import { OWN_ID } from './senders.js';
-import type { Side } from './side.js';
+import { OWN_ID, type Side } from './side.js';
 
 export type Matches = readonly [Match | string, Match | string];
 

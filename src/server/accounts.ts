@@ -8,8 +8,7 @@ import { StoredAccounts } from '../accounts/stored-accounts.js';
 import { Tokens } from '../accounts/tokens.js';
 import type { Config } from '../config/schema/config.js';
 import type { Log } from '../observe/log.js';
-import { metrics } from '../observe/metrics.js';
-import { storeMetrics } from '../observe/metrics/store.js';
+import { metrics, storeMetrics } from '../observe/metrics.js';
 import type { FaultLog } from '../pipeline/faults.js';
 import type { OpenedStore } from './stores/open-store.js';
 

@@ -2,7 +2,7 @@ import { endpointSettings, vendorNames } from '../config/derived.js';
 import type { Config } from '../config/schema/config.js';
 import type { InterfaceSettings } from '../endpoints/openapi/document.js';
 import { type Content, jsonBody } from '../http/replies.js';
-import { readVersion } from '../observe/version.js';
+import { readVersion } from '../files/files.js';
 
 export function interfaceSettings(
   config: Pick<Config, 'listen' | 'interface' | 'identity' | 'login'>,

@@ -1,8 +1,7 @@
 import type { Config } from '../config/schema/config.js';
 import type { Log } from '../observe/log.js';
-import { metrics } from '../observe/metrics.js';
-import { observeStoreOperation } from '../observe/metrics/store.js';
-import { type Tracing, currentTrace, openTracing } from '../observe/tracing.js';
+import { metrics, observeStoreOperation } from '../observe/metrics.js';
+import { type Tracing, currentTrace } from '../observe/tracing.js';
 import type { OnOperation } from '../store/measured.js';
 import { createLogThrottle } from '../util/time.js';
 import type { JwtEvents } from '../accounts/jwt/issuers.js';
@@ -10,7 +9,9 @@ import { printable } from '../util/text.js';
 
 export async function startTracing({ tracing }: Config, log: Log): Promise<Tracing | undefined> {
   if (tracing === null) return undefined;
-  return openTracing(tracing, {
+  // Processes without tracing do not load the SDK.
+  const { createTracing } = await import('../observe/tracing/spans.js');
+  return createTracing(tracing, {
     dropped: (spans, reason) => {
       metrics.droppedSpans.inc(spans);
       if (reason !== null) log.warn({ reason, otlp: tracing.otlp }, 'trace export failed; spans dropped');

@@ -1,7 +1,6 @@
 import { readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { makeFolder } from '../files/make-folder.js';
-import { appendTo } from '../files/write-file.js';
+import { appendTo, makeFolder } from '../files/files.js';
 import { newId } from '../domain/secret.js';
 import { RETENTION_MS, type RevocationLog } from './revocations.js';
 

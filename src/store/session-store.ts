@@ -1,6 +1,5 @@
 import type { MaybePromise } from '../util/async.js';
-import type { PendingLogin, RecordedLogout } from '../domain/provider-logout.js';
-import type { Session } from '../domain/session.js';
+import type { PendingLogin, RecordedLogout, Session } from '../domain/session.js';
 import type { EpochMs } from '../util/time.js';
 import type { User, VerifiedOwner } from '../domain/user.js';
 

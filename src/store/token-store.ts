@@ -1,7 +1,6 @@
 import type { MaybePromise } from '../util/async.js';
-import type { Rotation } from '../domain/rotation.js';
+import type { Rotation, Token, TokenUse } from '../domain/token.js';
 import type { EpochMs } from '../util/time.js';
-import type { Token, TokenUse } from '../domain/token.js';
 import type { User, VerifiedOwner } from '../domain/user.js';
 import type { WebhookEventType } from '../domain/webhook.js';
 

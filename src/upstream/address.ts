@@ -1,8 +1,8 @@
 import type { Config } from '../config/schema/config.js';
 import { isIP } from 'node:net';
-import { upstreamUrl } from '../domain/upstream-url.js';
+import { upstreamUrl } from '../domain/urls.js';
 import { hostOf, portOf } from '../util/addresses.js';
-import { readRegularFile } from '../files/regular-file.js';
+import { readRegularFile } from '../files/files.js';
 import type { Connect } from './connection.js';
 import { connectUnix, tcpConnect, tlsConnect } from './connect.js';
 import { ConnectionPool } from './connection-pool.js';

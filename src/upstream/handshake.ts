@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import type { Refusal } from '../domain/refusal.js';
-import { forbidsContent } from '../domain/statuses.js';
+import { forbidsContent } from '../domain/methods.js';
 import { fieldValues } from '../http/fields.js';
 import { type RequestHead, hasBody } from '../http/head.js';
 import { CHUNKED, UNFRAMED, chunkStart, responseHead } from '../http1/write.js';

@@ -1,5 +1,5 @@
 import type { CorsHeaders } from '../domain/cors.js';
-import { forbidsContent } from '../domain/statuses.js';
+import { forbidsContent } from '../domain/methods.js';
 import { maySetCookie } from '../http/cookies.js';
 import { addVary, fieldValues, firstField, NameCache } from '../http/fields.js';
 import { foldName, HOP_BY_HOP as HOP_BY_HOP_NAMES } from '../http/protected-fields.js';

@@ -1,6 +1,5 @@
 import t, { type Test } from 'tap';
-import { rotationOf } from '../../src/domain/rotation.js';
-import type { Token } from '../../src/domain/token.js';
+import { rotationOf, type Token } from '../../src/domain/token.js';
 import { Creations } from '../../src/store/creations.js';
 import { restoreHistory } from '../../src/store/redis/history.js';
 import { nameOfHistory } from '../../src/store/redis/identity.js';

@@ -9,7 +9,7 @@ import { KeySets } from './key-sets.js';
 import type { KeySource } from './key-source.js';
 import { type IssuerSettings, placeOf, subjectOf } from './subjects.js';
 import type { Verifier } from './verifier.js';
-import { upTo } from '../../util/lru.js';
+import { upTo } from '../../util/collections.js';
 
 export type VerificationOutcome = 'valid' | 'invalid' | 'expired' | 'no_subject' | 'unavailable';
 

@@ -1,9 +1,8 @@
 import { hostname } from 'node:os';
 import type { KnownFleet } from '../../accounts/fleet-receipts.js';
 import type { Log } from '../../observe/log.js';
-import { metrics } from '../../observe/metrics.js';
-import { linkAge } from '../../observe/metrics/store.js';
-import { readVersion } from '../../observe/version.js';
+import { linkAge, metrics } from '../../observe/metrics.js';
+import { readVersion } from '../../files/files.js';
 import type { Endings } from '../../store/endings.js';
 import {
   type FleetStore,

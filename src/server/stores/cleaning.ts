@@ -3,7 +3,7 @@ import { deletePending } from '../../accounts/pending-deletions.js';
 import { userDeletedEvent } from '../../accounts/user-audit-events.js';
 import type { Config } from '../../config/schema/config.js';
 import type { Log } from '../../observe/log.js';
-import { storeMetrics } from '../../observe/metrics/store.js';
+import { storeMetrics } from '../../observe/metrics.js';
 import { removalTime } from '../../store/removal-time.js';
 import type { Store } from '../../store/store.js';
 import type { OpenedStore } from './open-store.js';

@@ -2,7 +2,7 @@ import { LRUCache } from 'lru-cache';
 import { type Session, sessionEndsAt } from '../../domain/session.js';
 import type { Token } from '../../domain/token.js';
 import type { Revocations } from '../revocations.js';
-import { upTo } from '../../util/lru.js';
+import { upTo } from '../../util/collections.js';
 
 export type KnownRevocations = Pick<Revocations, 'hasToken' | 'hasSession'>;
 

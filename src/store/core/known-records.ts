@@ -1,6 +1,6 @@
 import { LRUCache } from 'lru-cache';
 import { type Key, type Stored, storedOf } from './kv.js';
-import { upTo } from '../../util/lru.js';
+import { upTo } from '../../util/collections.js';
 
 const MAX = 10_000;
 

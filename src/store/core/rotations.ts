@@ -1,7 +1,7 @@
 /** Rotation of tokens, and the reports of overlaps that ended. */
 import { OVERLAPS, tokensOf } from './indexes.js';
 import { isDeepStrictEqual } from 'node:util';
-import type { Rotation } from '../../domain/rotation.js';
+import type { Rotation } from '../../domain/token.js';
 import { isAsVerified, type VerifiedOwner } from '../../domain/user.js';
 import type { EpochMs } from '../../util/time.js';
 import type { TokenLimits, TokenRotation, TokenStore, TokenWithUse } from '../token-store.js';

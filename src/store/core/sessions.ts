@@ -1,7 +1,12 @@
 /** Sessions, the logouts that end them, and sudo grants. */
 import { EXPIRY, sessionsOf, sudosOf } from './indexes.js';
-import { isEndedBy, type PendingLogin, type RecordedLogout } from '../../domain/provider-logout.js';
-import { type Session, sessionEndsAt } from '../../domain/session.js';
+import {
+  isEndedBy,
+  type PendingLogin,
+  type RecordedLogout,
+  type Session,
+  sessionEndsAt,
+} from '../../domain/session.js';
 import type { SessionUse } from '../../domain/token.js';
 import { isAsVerified, type VerifiedOwner } from '../../domain/user.js';
 import { mapMaybe, type MaybePromise } from '../../util/async.js';

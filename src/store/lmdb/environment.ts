@@ -1,7 +1,7 @@
 import { chmodSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Database, open, type RootDatabase } from 'lmdb';
-import { makeFolder } from '../../files/make-folder.js';
+import { makeFolder } from '../../files/files.js';
 import { StoreUnavailable } from '../faults.js';
 import { MAX_PROCESSES, OpeningLock } from './opening-lock.js';
 import { refuseForbidden, unopened } from './unopened.js';

@@ -21,7 +21,7 @@ import { partsOf } from '../parts.js';
 import type { DiskSpace } from './disk-space.js';
 import { appendEnded, entryFor } from './ended-log.js';
 import type { Environment } from './environment.js';
-import { upTo } from '../../util/lru.js';
+import { upTo } from '../../util/collections.js';
 
 /** LMDB fails on keys of more than 1978 bytes. No id or login is that long. */
 const MAX_KEY = 1_024;

@@ -2,7 +2,7 @@ import { accessSync, constants as files, existsSync, lstatSync, statSync } from 
 import { constants } from 'node:os';
 import { dirname } from 'node:path';
 import { describeSystemError } from '../../util/system-error.js';
-import { LinkRefused, symbolic } from '../../files/write-file.js';
+import { LinkRefused, symbolic } from '../../files/files.js';
 import { StoreUnavailable } from '../faults.js';
 import { DamagedFile } from './verify.js';
 

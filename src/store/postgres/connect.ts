@@ -1,6 +1,6 @@
 import { checkServerIdentity } from 'node:tls';
 import type { ClientBase, ClientConfig, QueryArrayConfig } from 'pg';
-import { parsePostgresUrl } from '../../domain/postgres-address.js';
+import { parsePostgresUrl } from '../../domain/urls.js';
 import { ConnectionFailed } from '../../util/system-error.js';
 import { tlsOptions } from '../tls.js';
 import { AT_STANDBY } from './failures.js';

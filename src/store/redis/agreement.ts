@@ -1,4 +1,4 @@
-import type { RedisNode } from '../../domain/redis-address.js';
+import type { RedisNode } from '../../domain/urls.js';
 
 export interface AgreedMaster {
   readonly node: RedisNode;

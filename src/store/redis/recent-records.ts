@@ -2,7 +2,7 @@ import { LRUCache } from 'lru-cache';
 import { KnownRecords } from '../core/known-records.js';
 import type { Key, Stored } from '../core/kv.js';
 import type { MasterSession } from './session.js';
-import { upTo } from '../../util/lru.js';
+import { upTo } from '../../util/collections.js';
 
 const MAX = 1_000;
 /** How long a record counts as recent, in milliseconds: most of a request, hashing included. */

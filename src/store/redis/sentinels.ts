@@ -1,5 +1,5 @@
 import type { Redis } from 'ioredis';
-import type { RedisAddress } from '../../domain/redis-address.js';
+import type { RedisAddress } from '../../domain/urls.js';
 import {
   addressText,
   type AgreedMaster,

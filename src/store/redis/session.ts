@@ -1,5 +1,5 @@
 import { type Redis, ReplyError } from 'ioredis';
-import type { RedisNode } from '../../domain/redis-address.js';
+import type { RedisNode } from '../../domain/urls.js';
 import { addressText, type AgreedMaster, type MasterElectors } from './agreement.js';
 import { connectionTo, open } from './connect.js';
 import { type Identity, Lease, NotMaster, readHistory, readIdentity } from './identity.js';

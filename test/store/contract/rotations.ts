@@ -1,5 +1,10 @@
-import { type RotationTerms, rotationOf } from '../../../src/domain/rotation.js';
-import { newTokenId, successorIdOf, type Token } from '../../../src/domain/token.js';
+import {
+  newTokenId,
+  rotationOf,
+  type RotationTerms,
+  successorIdOf,
+  type Token,
+} from '../../../src/domain/token.js';
 import type { Store } from '../../../src/store/store.js';
 import type { TokenLimits } from '../../../src/store/token-store.js';
 import type { Check } from './check.js';
