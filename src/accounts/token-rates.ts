@@ -1,5 +1,5 @@
 import { LRUCache } from 'lru-cache';
-import { parseRate, type Rate, takeFrom } from '../domain/rate.js';
+import { parseRate, type Rate, takeFrom } from '../domain/token.js';
 import { Unavailable } from '../domain/refusal.js';
 import type { UsageStore } from '../store/usage-store.js';
 import { upTo } from '../util/collections.js';

@@ -1,8 +1,7 @@
 import { z } from 'zod';
 import { parseRange } from '../util/addresses.js';
 import { MAX_ADDRESSES } from '../domain/limits.js';
-import { parseRate, RATE_FORM } from '../domain/rate.js';
-import type { TokenRestrictions } from '../domain/token.js';
+import { parseRate, RATE_FORM, type TokenRestrictions } from '../domain/token.js';
 
 const rate = z
   .string('rate must be a string')

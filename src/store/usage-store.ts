@@ -1,7 +1,6 @@
 import type { MaybePromise } from '../util/async.js';
-import type { Rate } from '../domain/rate.js';
+import type { Rate, SessionUse, TokenUse } from '../domain/token.js';
 import { type EpochMs, HOUR_MS } from '../util/time.js';
-import type { SessionUse, TokenUse } from '../domain/token.js';
 
 /** How long a count of writes is kept after its hour began, in milliseconds. */
 export const WRITES_KEPT_MS = 3 * HOUR_MS;

@@ -1,6 +1,6 @@
 /** Last uses, one-time passwords, counts of writes and of requests; and the keys that sign assertions. */
 import { EXPIRY } from './indexes.js';
-import { takeFrom } from '../../domain/rate.js';
+import { takeFrom } from '../../domain/token.js';
 import { mapMaybe } from '../../util/async.js';
 import { HOUR_MS } from '../../util/time.js';
 import type { SigningKeyStore } from '../store.js';
