@@ -29,7 +29,7 @@ import {
 } from './commands/usage/serving.js';
 import { ConfigError, formatFault } from './config/fault.js';
 import { maskTokens, printable } from './util/text.js';
-import { readVersion } from './observe/version.js';
+import { readVersion } from './files/files.js';
 
 const FAILED = 1;
 const WRONG_USAGE = 2;

@@ -39,7 +39,7 @@ const built = (file) => import(new URL(`../../dist/${file}`, import.meta.url).hr
  * @returns {Promise<(target: string) => Judged | null>} null: refused
  */
 async function createJudge() {
-  const [{ parseTarget }, { Router }] = [await built('http/target.js'), await built('policy/routes.js')];
+  const [{ parseTarget }, { Router }] = [await built('domain/path.js'), await built('policy/routes.js')];
   const router = new Router(ROUTES, { action: 'other' });
   return (target) => {
     const parsed = parseTarget(target);

@@ -8,9 +8,8 @@ import {
   MAX_SERVICES,
   NAME_FORM,
 } from '../domain/limits.js';
-import { parseRate, RATE_FORM } from '../domain/rate.js';
+import { parseRate, RATE_FORM, type TokenRestrictions } from '../domain/token.js';
 import type { Refusal } from '../domain/refusal.js';
-import type { TokenRestrictions } from '../domain/token.js';
 import { ID, loginKey } from '../domain/user.js';
 import { parseRange } from '../util/addresses.js';
 import { isOneEdit } from '../util/text.js';

@@ -1,5 +1,5 @@
 import { Limiter, permitOf } from '../domain/limiter.js';
-import { costOfHash, MAX_PASSWORD_COST } from '../domain/password-cost.js';
+import { costOfHash, MAX_PASSWORD_COST } from '../domain/limits.js';
 import { Unavailable } from '../domain/refusal.js';
 import { reportYields } from '../observe/evictions.js';
 import type { Hasher, HashParameters } from './hasher.js';

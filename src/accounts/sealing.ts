@@ -1,8 +1,7 @@
 import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from 'node:crypto';
 import { chmodSync, linkSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
-import { makeFolder } from '../files/make-folder.js';
-import { readRegularFile } from '../files/regular-file.js';
+import { makeFolder, readRegularFile } from '../files/files.js';
 
 const FORMAT = 'v1';
 const KEY_BYTES = 32;

@@ -1,8 +1,13 @@
 import type { Config } from '../config/schema/config.js';
 import { digestOf, newId, newSessionId, SESSION_ID_LENGTH } from '../domain/secret.js';
 import { recordedClient } from '../domain/limits.js';
-import type { PendingLogin, RecordedLogout } from '../domain/provider-logout.js';
-import { isSessionActive, type ProviderLogin, type Session } from '../domain/session.js';
+import {
+  isSessionActive,
+  type PendingLogin,
+  type ProviderLogin,
+  type RecordedLogout,
+  type Session,
+} from '../domain/session.js';
 import type { EpochMs } from '../util/time.js';
 import type { User } from '../domain/user.js';
 import { mapMaybe, type MaybePromise } from '../util/async.js';

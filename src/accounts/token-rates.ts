@@ -1,8 +1,8 @@
 import { LRUCache } from 'lru-cache';
-import { parseRate, type Rate, takeFrom } from '../domain/rate.js';
+import { parseRate, type Rate, takeFrom } from '../domain/token.js';
 import { Unavailable } from '../domain/refusal.js';
 import type { UsageStore } from '../store/core/usage.js';
-import { upTo } from '../util/lru.js';
+import { upTo } from '../util/collections.js';
 
 /** As a share of a token's rate. */
 const LARGEST_LEASE = 1 / 50;

@@ -7,7 +7,7 @@ import { stringify } from 'yaml';
 import { loadDirectory } from '../config/directory.js';
 import { loadConfig } from '../config/load.js';
 import { describeSystemError } from '../util/system-error.js';
-import { makeFolder } from '../files/make-folder.js';
+import { makeFolder } from '../files/files.js';
 import { listen } from '../listeners/server.js';
 import { printable } from '../util/text.js';
 import { CommandFailed, shellWord } from './terminal/output.js';

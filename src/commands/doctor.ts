@@ -1,7 +1,7 @@
 import type { DoctorOptions } from '../doctor/check.js';
 import { CHECKS, examine, type Report, type Result } from '../doctor/examine.js';
 import { counted, printable } from '../util/text.js';
-import { readVersion } from '../observe/version.js';
+import { readVersion } from '../files/files.js';
 import { CommandFailed, renderList, report as print } from './terminal/output.js';
 import { readSecret } from './terminal/password.js';
 

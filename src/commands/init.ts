@@ -3,8 +3,8 @@ import { join } from 'node:path';
 import { localHasher } from '../accounts/hasher.js';
 import { Passwords } from '../accounts/passwords.js';
 import { describeSystemError } from '../util/system-error.js';
-import { parseUpstreamUrl, SOCKET_URL_RULE } from '../domain/upstream-url.js';
-import { makeFolder } from '../files/make-folder.js';
+import { parseUpstreamUrl, SOCKET_URL_RULE } from '../domain/urls.js';
+import { makeFolder } from '../files/files.js';
 import { CommandFailed, print, shellWord } from './terminal/output.js';
 import { readNewPassword } from './terminal/password.js';
 

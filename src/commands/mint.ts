@@ -12,7 +12,7 @@ import type { SigningAlgorithm } from '../domain/signing-key.js';
 import { loginKey, type User } from '../domain/user.js';
 import { assertionClaims, boundClaims, identityFields } from '../gate/identity.js';
 import { syntheticSubject, syntheticUser } from '../gate/what-if.js';
-import { parseTarget } from '../http/target.js';
+import { parseTarget } from '../domain/path.js';
 import type { NamedBy } from './terminal/options.js';
 import { asJson, CommandFailed, print, report, WrongUsage } from './terminal/output.js';
 import { onlyUser } from './with-store.js';

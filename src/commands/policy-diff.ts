@@ -6,7 +6,7 @@ import { METHODS } from '../domain/methods.js';
 import { type ComparedPolicies, diffPolicies } from '../policy-diff/compare.js';
 import type { ChangedDecisions, ChangedRoute, PolicyDiff, ReportedRoute } from '../policy-diff/report.js';
 import type { DecidingRule } from '../policy-diff/rules.js';
-import type { ServiceLimit } from '../policy-diff/senders.js';
+import type { ServiceLimit } from '../policy-diff/side.js';
 import { uncomparedKeys } from '../policy-diff/uncompared.js';
 import type { AffectedRequests, ReplayReport } from './replay.js';
 import { asJson, print, renderList } from './terminal/output.js';

@@ -3,7 +3,7 @@ import { createSecureContext } from 'node:tls';
 import type { Add } from './fault.js';
 import type { Config } from './schema/config.js';
 import { describeSystemError } from '../util/system-error.js';
-import { readRegularFile } from '../files/regular-file.js';
+import { readRegularFile } from '../files/files.js';
 
 /** TLS credentials of the public port, as text, so that every process uses the same. */
 export interface ListenerCertificate {

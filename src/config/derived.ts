@@ -3,7 +3,7 @@ import { placeOf } from '../accounts/jwt/subjects.js';
 import { METADATA_PATH } from '../endpoints/documents.js';
 import type { ResourceMetadata } from '../endpoints/schema/responses.js';
 import { AUTHORIZATION } from '../http/authorization.js';
-import type { ChallengeSettings } from '../http/challenges.js';
+import type { ChallengeSettings } from '../http/replies.js';
 import type { HeadNames } from '../http/read-head.js';
 import { identityPreset } from './schema/identity-presets.js';
 import type { Config } from './schema/config.js';

@@ -1,8 +1,7 @@
 import { isRead, METHODS } from '../domain/methods.js';
 import type { Policy } from '../policy/decide.js';
-import { covers } from '../policy/patterns.js';
+import { covers, type Lines } from '../policy/rules.js';
 import type { Route } from '../policy/route.js';
-import type { Lines } from '../policy/rules.js';
 import { type Add, type ConfigWarning, isSlip, nearest, suggestion } from './fault.js';
 import { compilePolicy } from './policy.js';
 import type { Config } from './schema/config.js';

@@ -1,9 +1,8 @@
 import { isRead, METHODS } from '../domain/methods.js';
 import type { PolicyTables } from '../policy/decide.js';
-import { allows } from '../policy/patterns.js';
+import { allows, positionOf } from '../policy/rules.js';
 import type { Route, RouteDefinition } from '../policy/route.js';
 import { isEquivalent, pathKey } from '../policy/routes.js';
-import { positionOf } from '../policy/rules.js';
 import type { Sites } from '../policy/sites.js';
 import type { ConfigWarning } from './fault.js';
 import type { LoadedConfig } from './load.js';

@@ -14,7 +14,7 @@ import {
 } from 'yaml';
 import type { z } from 'zod';
 import { describeSystemError } from '../util/system-error.js';
-import { readRegularFile } from '../files/regular-file.js';
+import { readRegularFile } from '../files/files.js';
 import { ConfigError, type Fault } from './fault.js';
 import { linesOf, offsetOf, type Path } from './positions.js';
 import { holdsList } from './schema-walk.js';

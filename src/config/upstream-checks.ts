@@ -2,7 +2,7 @@ import { isIP } from 'node:net';
 import type { Lines } from '../policy/rules.js';
 import { type Add, type ConfigWarning, suggestion } from './fault.js';
 import { addressesOf } from './derived.js';
-import { upstreamUrl } from '../domain/upstream-url.js';
+import { upstreamUrl } from '../domain/urls.js';
 import { portOf } from '../util/addresses.js';
 import type { Path } from './positions.js';
 import type { Config } from './schema/config.js';

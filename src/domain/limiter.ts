@@ -1,5 +1,5 @@
 import { performance } from 'node:perf_hooks';
-import { LinkedQueue, Node } from '../util/linked-queue.js';
+import { LinkedQueue, Node } from '../util/collections.js';
 import { type Holder, type Share, Shares } from './shares.js';
 
 /** Who uses a place of a limited resource, or waits for one. */

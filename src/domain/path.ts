@@ -8,6 +8,69 @@ export interface Readings {
   readonly needsWildcard: boolean;
 }
 
+const [PERCENT, SLASH, QUESTION] = [0x25, 0x2f, 0x3f];
+
+export interface Target {
+  readonly path: string;
+  readonly query: string;
+  /**
+   * Null when there is only one: no escape, no `;`, `{`, `|` or `}`, no empty segment, no segment that starts
+   * with a dot, no trailing slash.
+   */
+  readonly readings: Readings | null;
+}
+
+/**
+ * Validates a request target, once: whatever two programs could read differently is refused, or must mean the
+ * same in every reading. WHATWG `URL` never parses a target: it loses the first segment of `//a/b`.
+ * @returns its parts, or a sentence that says what is wrong with it
+ */
+export function parseTarget(target: string): Target | string {
+  if (target.charCodeAt(0) !== SLASH) return 'the request target must start with "/"';
+  if (target.charCodeAt(1) === SLASH) return 'the request target starts with "//"';
+  let plain = true;
+  let end = target.length;
+  for (let i = 1; i < end; i++) {
+    const code = target.charCodeAt(i);
+    if (code <= 0x20 || code >= 0x7f || code === 0x23 /* # */) return forbiddenCharacter(code);
+    if (code === 0x5c /* \ */) return 'the path has a backslash';
+    if (code === QUESTION) {
+      end = i;
+    } else if (code === PERCENT) {
+      const fault = checkEscape(target, i);
+      if (fault !== undefined) return fault;
+      plain = false;
+    } else if (code === 0x3b /* ; */ || (code > 0x7a && code !== 0x7e) /* { | } */) {
+      plain = false;
+    } else if (target.charCodeAt(i - 1) === SLASH && (code === SLASH || code === 0x2e) /* . */) {
+      plain = false;
+    }
+  }
+  for (let i = end + 1; i < target.length; i++) {
+    const code = target.charCodeAt(i);
+    if (code <= 0x20 || code >= 0x7f || code === 0x23) return forbiddenCharacter(code);
+  }
+  if (end > 1 && target.charCodeAt(end - 1) === SLASH) plain = false;
+  const path = end === target.length ? target : target.slice(0, end);
+  const pathReadings = plain ? null : readings(path);
+  if (typeof pathReadings === 'string') return pathReadings;
+  return { path, query: end === target.length ? '' : target.slice(end + 1), readings: pathReadings };
+}
+
+function forbiddenCharacter(code: number): string {
+  return code === 0x23
+    ? 'the request target has a fragment ("#")'
+    : `the request target has a character that must be percent-encoded (0x${code.toString(16).padStart(2, '0')})`;
+}
+
+function checkEscape(target: string, at: number): string | undefined {
+  const value = escapedAt(target, at);
+  if (Number.isNaN(value)) return 'the path has a "%" that is not followed by two hexadecimal digits';
+  if (value < 0x20 || value === 0x7f) return 'the path has an encoded control character';
+  if (value === 0x5c) return 'the path has an encoded backslash';
+  return undefined;
+}
+
 /**
  * Returns every way in which an upstream might read a path that is not plain. Escapes of ASCII characters are
  * decoded once (RFC 3986 6.2.2.2). Lenient readers take `%2F` as a separator, drop `;parameters`, end the
@@ -68,8 +131,6 @@ function hasDotSegment(text: string): boolean {
   return text.includes('.') && /(?:^|\/)\.{1,2}(?:[/;]|$)/.test(decodeSlashes(text));
 }
 
-const [PERCENT, SLASH] = [0x25, 0x2f];
-
 /** Decodes the escapes of ASCII characters other than `%` and `/`; all others become upper case. */
 export function decodeAscii(path: string): string {
   return decodeEach(path, false);
@@ -108,12 +169,12 @@ const NEEDS_NO_ESCAPE = Array.from({ length: 0x80 }, (_, code) =>
 );
 
 /** Returns the value of the two hexadecimal digits after a `%`; NaN if there are none. */
-export function escapedAt(text: string, at: number): number {
+function escapedAt(text: string, at: number): number {
   return 16 * hexValue(text.charCodeAt(at + 1)) + hexValue(text.charCodeAt(at + 2));
 }
 
 /** Returns the value of a hexadecimal digit; NaN for any other character. */
-export function hexValue(code: number): number {
+function hexValue(code: number): number {
   if (code >= 0x30 && code <= 0x39) return code - 0x30;
   const lower = code | 0x20;
   return lower >= 0x61 && lower <= 0x66 ? lower - 0x57 : NaN;
@@ -182,4 +243,20 @@ export function ownPath(address: string | undefined, origin: string | null = nul
   if (address === undefined || address.length > MAX_PATH) return undefined;
   const path = origin !== null && address.startsWith(`${origin}/`) ? address.slice(origin.length) : address;
   return /^\/(?!\/)[!-[\]-~]*$/.test(path) ? path : undefined;
+}
+
+/** Decodes percent-encoded bytes; a `%` without two hexadecimal digits stands for itself. */
+export function decodePercent(bytes: Buffer, start = 0, end = bytes.length): Buffer {
+  const decoded = Buffer.allocUnsafe(end - start);
+  let length = 0;
+  for (let i = start; i < end; i++) {
+    const isEscape = bytes[i] === PERCENT && i + 2 < end;
+    const value = isEscape ? 16 * hexValue(bytes[i + 1] as number) + hexValue(bytes[i + 2] as number) : NaN;
+    if (Number.isNaN(value)) decoded[length++] = bytes[i] as number;
+    else {
+      decoded[length++] = value;
+      i += 2;
+    }
+  }
+  return decoded.subarray(0, length);
 }

@@ -1,6 +1,6 @@
 import { networkOf } from '../util/addresses.js';
 import type { Subject } from './credential.js';
-import { LinkedQueue } from '../util/linked-queue.js';
+import { LinkedQueue } from '../util/collections.js';
 
 /** Names whom a place of a shared resource counts for, the widest first; each says what it names. */
 export type Holder = readonly string[];

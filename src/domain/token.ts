@@ -1,4 +1,4 @@
-import type { EpochMs } from '../util/time.js';
+import { type EpochMs, LAST_TIME, wholeSecond } from '../util/time.js';
 import { BASE62, newId } from './secret.js';
 
 /** An API token, or a migrated legacy key. It never contains the secret itself. */
@@ -107,4 +107,116 @@ function withCount(id: string, count: number): string {
   for (let rest = count; digits.length < COUNT; rest = Math.floor(rest / BASE62.length))
     digits = BASE62.charAt(rest % BASE62.length) + digits;
   return id.slice(0, FAMILY) + digits + id.slice(PLACE);
+}
+
+export interface RotationTerms {
+  readonly id: string;
+  readonly digest: string;
+  /** Milliseconds for which the old token is still accepted; 0 ends it immediately. */
+  readonly overlap: number;
+  readonly maxLifetime: number | null;
+  readonly notAfter: EpochMs | null;
+  /** Whether both tokens share a rate bucket, so that a token cannot evade its rate by rotating itself. */
+  readonly sharesRate: boolean;
+}
+
+/** Both tokens after a rotation, and the old token as it was read. */
+export interface Rotation {
+  readonly before: Token;
+  readonly old: Token;
+  readonly replacement: Token;
+}
+
+/**
+ * Computes the rotation of a token. The replacement has the lifetime that the old token was created with, and
+ * all else of it. The old token ends after the overlap, never later than before.
+ */
+export function rotationOf(before: Token, terms: RotationTerms, now: EpochMs): Rotation {
+  const { declared: _, rotated: __, predecessorId: ___, rateId, ...kept } = before;
+  const at = wholeSecond(now);
+  // Strictly later, so that a concurrent change based on the earlier record is detected.
+  const updatedAt = Math.max(at, before.updatedAt + 1);
+  return {
+    before,
+    old: {
+      ...before,
+      updatedAt,
+      expiresAt: Math.min(endOf(now, terms.overlap), before.expiresAt ?? Infinity),
+      rotated: { to: terms.id, ...(terms.overlap === 0 ? { atOnce: true as const } : {}) },
+    },
+    replacement: {
+      ...kept,
+      id: terms.id,
+      digest: terms.digest,
+      predecessorId: before.id,
+      createdAt: at,
+      updatedAt,
+      expiresAt: expiryOf(at, lifetimeOf(before), terms),
+      ...(terms.sharesRate ? { rateId: rateId ?? before.id } : {}),
+    },
+  };
+}
+
+function lifetimeOf({ expiresAt, createdAt }: Token): number | null {
+  return expiresAt === null ? null : expiresAt - createdAt;
+}
+
+/** Rounds the end of an overlap up to a whole second. */
+function endOf(now: EpochMs, overlap: number): EpochMs {
+  return overlap === 0 ? wholeSecond(now) : wholeSecond(now + overlap + 999);
+}
+
+function expiryOf(from: EpochMs, lifetime: number | null, { maxLifetime, notAfter }: RotationTerms): EpochMs | null {
+  const lasts = Math.min(lifetime ?? Infinity, maxLifetime ?? Infinity);
+  const at = Math.min(from + lasts, notAfter ?? Infinity);
+  return at === Infinity ? null : wholeSecond(Math.min(at, LAST_TIME));
+} // prettier-ignore
+
+export interface Rate {
+  readonly count: number;
+  readonly per: number;
+}
+
+const UNITS: Readonly<Record<string, number>> = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
+const RATE = /^([1-9]\d{0,6})\/([1-9]\d{0,4})([smhd])$/;
+/** Maximum count and maximum period of a rate, in requests and milliseconds. */
+const MAX_COUNT = 1_000_000;
+const MAX_PER = 31 * 86_400_000;
+
+export const RATE_FORM = `like 600/1m: 1 to ${MAX_COUNT} requests in 1s to 31d`;
+
+/** Parses a rate such as `600/1m`; undefined for anything else. */
+export function parseRate(text: string): Rate | undefined {
+  const [, count, amount, unit] = RATE.exec(text) ?? [];
+  if (unit === undefined) return undefined;
+  const rate = { count: Number(count), per: Number(amount) * (UNITS[unit] ?? 0) };
+  return rate.count <= MAX_COUNT && rate.per <= MAX_PER ? rate : undefined;
+}
+
+/** Whether the narrow rate never admits more than the wide one, in a burst or over time. */
+export function includesRate(wide: Rate, narrow: Rate): boolean {
+  return narrow.count <= wide.count && narrow.count * wide.per <= wide.count * narrow.per;
+}
+
+export interface Grant {
+  readonly granted: number;
+  readonly state: number;
+  /** Milliseconds until the next request is allowed; 0 if some were granted. */
+  readonly retryAfter: number;
+}
+
+/**
+ * Takes up to `want` requests from a token bucket (generic cell rate algorithm) of `count` requests, to which
+ * one is added every `per / count` milliseconds.
+ * @param state when the bucket is full again; 0 for a new one. A time beyond that of an empty bucket (a clock
+ *   ran ahead, or the rate changed) counts as empty; the new state is then earlier and must be kept.
+ */
+export function takeFrom(state: EpochMs, { count, per }: Rate, want: number, now: EpochMs): Grant {
+  const step = per / count;
+  const full = Math.min(Math.max(state, now), now + per);
+  // The added thousandth compensates for the rounding error of the division.
+  const free = Math.floor((now + per - full) / step + 0.001);
+  const granted = Math.min(want, free);
+  if (granted === 0) return { granted, state: full, retryAfter: full + step - (now + per) };
+  return { granted, state: full + granted * step, retryAfter: 0 };
 }

@@ -2,8 +2,8 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { extname } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import type { Config } from '../config/schema/config.js';
-import type { Content } from '../http/json.js';
-import type { Rules } from '../policy/patterns.js';
+import type { Content } from '../http/replies.js';
+import type { Rules } from '../policy/rules.js';
 
 export interface PageFile {
   readonly plain: Content;

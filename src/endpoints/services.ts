@@ -9,7 +9,7 @@ import type { Tokens } from '../accounts/tokens.js';
 import type { MaybePromise } from '../util/async.js';
 import type { Gate } from '../gate/gate.js';
 import type { Ownership } from '../gate/ownership.js';
-import type { Content } from '../http/json.js';
+import type { Content } from '../http/replies.js';
 import type { Policy } from '../policy/decide.js';
 import type { DirectoryStore } from '../store/core/directory.js';
 import type { pageSettings } from './page-settings.js';

@@ -5,8 +5,7 @@ import { segmentAt } from '../domain/path.js';
 import type { Refusal } from '../domain/refusal.js';
 import type { User } from '../domain/user.js';
 import type { RequestHead } from '../http/head.js';
-import { jsonList } from '../http/json.js';
-import type { Reply } from '../http/replies.js';
+import { jsonList, type Reply } from '../http/replies.js';
 import type { TokenWithUse } from '../store/core/token-records.js';
 import {
   type Call,

@@ -1,15 +1,15 @@
 import { mapMaybe, type MaybePromise } from '../util/async.js';
 import type { Subject } from '../domain/credential.js';
 import { factFields, type ForwardedClaims, type IdentityNames } from '../domain/identity-fields.js';
-import { upTo } from '../util/lru.js';
+import { upTo } from '../util/collections.js';
 import type { EpochMs } from '../util/time.js';
 import { asPropertyName } from '../http/fields.js';
 import type { Session } from '../domain/session.js';
 import type { Token } from '../domain/token.js';
 import type { User } from '../domain/user.js';
+import { type KeyRing, type Signer, signingUnavailable } from '../accounts/signing-keys.js';
 import { createHash } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
-import { type KeyRing, type Signer, signingUnavailable } from '../accounts/signing-keys.js';
 
 type ClaimHeaders = Readonly<Record<string, string>>;
 

@@ -1,7 +1,6 @@
 import { includesRanges, parseRange } from '../util/addresses.js';
 import type { Subject } from '../domain/credential.js';
-import { includesRate, parseRate } from '../domain/rate.js';
-import type { Token } from '../domain/token.js';
+import { includesRate, parseRate, type Token } from '../domain/token.js';
 import type { Refusal } from '../domain/refusal.js';
 import type { Tokens } from '../accounts/tokens.js';
 import { limitedDetail, type Policy } from '../policy/decide.js';

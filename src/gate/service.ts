@@ -1,7 +1,6 @@
-import { segmentAt } from '../domain/path.js';
+import { decodePercent, segmentAt } from '../domain/path.js';
 import { malformed, type Refusal } from '../domain/refusal.js';
 import type { RequestHead } from '../http/head.js';
-import { decodePercent } from '../http/percent.js';
 import { foldName } from '../http/protected-fields.js';
 import type { Match } from '../policy/routes.js';
 

@@ -1,5 +1,5 @@
 import { hasTokenForm, isAccessToken } from '../domain/secret.js';
-import { firstField } from './fields.js';
+import { fieldValues, firstField } from './fields.js';
 
 /** Lower-case name of the HTTP authentication field (RFC 9110 11.6.2). */
 export const AUTHORIZATION = 'authorization';
@@ -141,4 +141,37 @@ export function bindsConnection(
     if (OF_CONNECTION.test(fields[i + 1] as string)) return true;
   }
   return false;
+}
+
+/** Lower-case name of the only field in which a page can send a token with a handshake (RFC 6455 4.1). */
+export const SUBPROTOCOLS = 'sec-websocket-protocol';
+
+/** Start of the subprotocol that carries a token. */
+const CARRIER = 'latchkey.bearer.';
+
+/** Returns the tokens in a `Sec-WebSocket-Protocol` value. */
+export function tokensOfSubprotocols(value: string): string[] {
+  return itemsOf(value).flatMap((item) => (item.startsWith(CARRIER) ? [item.slice(CARRIER.length)] : []));
+}
+
+/** Returns a `Sec-WebSocket-Protocol` value without those that carry a token, in any case. */
+export function withoutCarriers(value: string): string {
+  if (!value.toLowerCase().includes(CARRIER)) return value;
+  return itemsOf(value)
+    .filter((item) => !item.toLowerCase().startsWith(CARRIER))
+    .join(', ');
+}
+
+/**
+ * Returns the field of a 101 that accepts the token's subprotocol, if the upstream chose none: browsers fail
+ * a WebSocket whose offer was not answered (WebSockets 3.1).
+ */
+export function acceptedCarrier(request: readonly string[], response: readonly string[]): readonly string[] {
+  const [token] = tokensOfSubprotocols(fieldValues(request, SUBPROTOCOLS).join());
+  if (token === undefined || fieldValues(response, SUBPROTOCOLS).length > 0) return [];
+  return ['Sec-WebSocket-Protocol', CARRIER + token];
+}
+
+function itemsOf(value: string): string[] {
+  return value.split(',').map((item) => item.trim());
 }

@@ -1,7 +1,7 @@
 import { isUtf8 } from 'node:buffer';
 import { isExactNumber, parseUntrustedJson } from '../util/json.js';
 import { malformed, type Refusal } from '../domain/refusal.js';
-import { decodePercent } from './percent.js';
+import { decodePercent } from '../domain/path.js';
 
 export interface Body {
   readonly params: Params;
@@ -57,14 +57,7 @@ export class Params {
 
 /** Returns the name of the list that a parameter belongs to: without a trailing `[]` or `[0]`. */
 function listOf(name: string): string {
-  if (!name.endsWith(']')) return name;
-  let start = name.length - 2;
-  while (start >= 0 && isDigit(name.charCodeAt(start))) start -= 1;
-  return start >= 0 && name.charAt(start) === '[' ? name.slice(0, start) : name;
-}
-
-function isDigit(code: number): boolean {
-  return code >= 0x30 && code <= 0x39;
+  return name.replace(/\[\d*\]$/, '');
 }
 
 const EMPTY_BODY: Body = { params: new Params(), json: undefined };
@@ -79,7 +72,7 @@ export function parseBody(bytes: Buffer, contentType: string | undefined): Body 
   const text = decodeUtf8(bytes);
   if (text === undefined) return malformed('the body is not UTF-8');
   if (type === 'application/x-www-form-urlencoded')
-    return JSON_START.test(text) ? malformed(JSON_AS_FORM) : parseForm(withoutMark(bytes));
+    return JSON_START.test(text) ? malformed(JSON_AS_FORM) : parseForm(text);
   if (type === 'application/json' || type.endsWith('+json')) return parseJson(text);
   return malformed('send the body as application/x-www-form-urlencoded or application/json');
 }
@@ -96,19 +89,35 @@ function decodeUtf8(bytes: Buffer): string | undefined {
   }
 }
 
-function parseForm(bytes: Buffer): Body | Refusal {
+/**
+ * Reads the pairs of a form (WHATWG URL 5.1). One that is not UTF-8 is refused: a decoder that substitutes
+ * characters would make two different passwords equal.
+ */
+function parseForm(text: string): Body | Refusal {
   const params = new Params();
-  for (const pair of formPairs(bytes)) {
+  for (let start = 0, end; start < text.length; start = end + 1) {
+    end = indexOrEnd(text, '&', start);
+    if (end === start) continue;
     if (params.size === MAX_PARAMETERS) return tooMany();
-    if (pair === undefined) return malformed('the form is not percent-encoded UTF-8');
-    params.add(pair[0], pair[1]);
+    const pair = text.slice(start, end);
+    const equals = indexOrEnd(pair, '=');
+    const name = decodeComponent(pair.slice(0, equals));
+    const value = decodeComponent(pair.slice(equals + 1));
+    if (name === undefined || value === undefined) return malformed('the form is not percent-encoded UTF-8');
+    params.add(name, value);
   }
   return { params, json: undefined };
 }
 
-/** Drops a byte order mark, as decoding does. */
-function withoutMark(bytes: Buffer): Buffer {
-  return bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf ? bytes.subarray(3) : bytes;
+function indexOrEnd(text: string, character: string, start = 0): number {
+  const index = text.indexOf(character, start);
+  return index < 0 ? text.length : index;
+}
+
+/** Decodes a name or value of a form; undefined when it is not UTF-8. */
+function decodeComponent(text: string): string | undefined {
+  const component = decodePercent(Buffer.from(text.replaceAll('+', ' ')));
+  return isUtf8(component) ? component.toString() : undefined;
 }
 
 function parseJson(text: string): Body | Refusal {
@@ -151,32 +160,4 @@ function isTexts(value: unknown): value is readonly string[] {
 
 function tooMany(): Refusal {
   return malformed(`the body has more than ${MAX_PARAMETERS} parameters`);
-}
-
-const [AMPERSAND, EQUALS, SPACE] = [0x26, 0x3d, 0x20];
-
-/**
- * Yields the pairs of a form or query (WHATWG URL 5.1); undefined for one that is not UTF-8: a decoder that
- * substitutes characters would make two different passwords equal.
- */
-function* formPairs(bytes: Buffer): Generator<readonly [name: string, value: string] | undefined> {
-  for (let start = 0, end; start <= bytes.length; start = end + 1) {
-    end = indexOrEnd(bytes, AMPERSAND, start, bytes.length);
-    if (end === start) continue;
-    const equals = indexOrEnd(bytes, EQUALS, start, end);
-    const name = decodeComponent(bytes, start, equals);
-    const value = decodeComponent(bytes, Math.min(equals + 1, end), end);
-    yield name === undefined || value === undefined ? undefined : [name, value];
-  }
-}
-
-function indexOrEnd(bytes: Buffer, code: number, start: number, end: number): number {
-  for (let i = start; i < end; i++) if (bytes[i] === code) return i;
-  return end;
-}
-
-/** Decodes a name or value of a form; undefined when it is not UTF-8. */
-function decodeComponent(bytes: Buffer, start: number, end: number): string | undefined {
-  const component = decodePercent(bytes, start, end, SPACE);
-  return isUtf8(component) ? component.toString() : undefined;
 }

@@ -10,149 +10,51 @@ export function foldName(name: string): string {
 // Folded names that upstreams or their frameworks are known to read. Full names, because clients legitimately
 // send X-Original-Filename, X-Method or Uri.
 
-const METHOD_OVERRIDES: readonly string[] = [
-  'x-http-method',
-  'x-http-method-override',
-  'x-method-override',
-  'x-original-method',
+/** Fields that could make an upstream see another request than the authorized one. */
+export const OVERRIDES: readonly string[] = [
+  // Another method.
+  'x-http-method', 'x-http-method-override', 'x-method-override', 'x-original-method',
   'x-envoy-original-method',
-];
-
-/** Fields that name another target: all of it, its path, the mount point, or a file to send. */
-const TARGET_OVERRIDES: readonly string[] = [
-  'x-original-url',
-  'x-original-uri',
-  'x-original-path',
-  'x-original-prefix',
-  'x-original-request-uri',
-  'x-override-url',
-  'x-rewrite-url',
-  'x-rewrite-uri',
-  'x-rewrite-path',
-  'x-request-uri',
-  'request-uri',
-  'x-envoy-original-path',
-  'x-replaced-path',
-  'x-waws-unencoded-url',
-  'x-proxy-url',
-  'proxy-url',
+  // Another target: all of it, its path or mount point. gunicorn honors the last three from trusted addresses.
+  'x-original-url', 'x-original-uri', 'x-original-path', 'x-original-prefix', 'x-original-request-uri',
+  'x-override-url', 'x-rewrite-url', 'x-rewrite-uri', 'x-rewrite-path', 'x-request-uri', 'request-uri',
+  'x-envoy-original-path', 'x-replaced-path', 'x-waws-unencoded-url', 'x-proxy-url', 'proxy-url',
   'x-http-destinationurl',
-  // gunicorn honors these from addresses that it trusts, loopback included.
-  'script-name',
-  'path-info',
-  'x-script-name',
+  'script-name', 'path-info', 'x-script-name',
   // Rack::Sendfile responds with a path for the proxy in front.
-  'x-sendfile-type',
-  'x-accel-mapping',
-];
-
-/** Fields that name a host other than that of `Host`. */
-const HOST_OVERRIDES: readonly string[] = [
-  'x-host',
-  'x-host-override',
-  'x-http-host',
-  'x-http-host-override',
-  'x-original-host',
-  'x-envoy-original-host',
-  'x-envoy-original-dst-host',
-  'disguised-host',
-  'proxy-host',
-];
-
-/** Fields that name a scheme or port other than that of the client's connection. */
-const SCHEME_OVERRIDES: readonly string[] = [
-  'x-scheme',
-  'x-url-scheme',
-  'x-original-proto',
-  'x-original-scheme',
-  'x-original-port',
-  'front-end-https',
-  'x-arr-ssl',
-  'wl-proxy-ssl',
-  'fastly-ssl',
-  'cf-visitor',
-  'cloudfront-forwarded-proto',
-];
+  'x-sendfile-type', 'x-accel-mapping',
+  // A host other than that of `Host`.
+  'x-host', 'x-host-override', 'x-http-host', 'x-http-host-override', 'x-original-host',
+  'x-envoy-original-host', 'x-envoy-original-dst-host', 'disguised-host', 'proxy-host',
+  // A scheme or port other than that of the client's connection.
+  'x-scheme', 'x-url-scheme', 'x-original-proto', 'x-original-scheme', 'x-original-port', 'front-end-https',
+  'x-arr-ssl', 'wl-proxy-ssl', 'fastly-ssl', 'cf-visitor', 'cloudfront-forwarded-proto',
+  // The client's certificate; whoever terminates TLS must remove these (RFC 9440 2.4).
+  'client-cert', 'client-cert-chain',
+]; // prettier-ignore
 
 /** Fields in which proxies and content delivery networks report the client's address. */
 export const ADDRESSES: readonly string[] = [
-  'forwarded',
-  'forwarded-for',
-  'x-forwarded',
-  'x-forward-for',
-  'x-forwarder-for',
-  'x-original-for',
-  'x-original-forwarded-for',
-  'x-original-remote-addr',
-  'x-real-ip',
-  'real-ip',
-  'client-ip',
-  'x-client-ip',
-  'x-cluster-client-ip',
-  'true-client-ip',
-  'x-true-client-ip',
-  'remote-addr',
-  'remote-host',
-  'remote-ip',
-  'x-remote-addr',
-  'x-remote-host',
-  'x-remote-ip',
-  'x-originating-ip',
-  'x-coming-from',
-  'x-proxyuser-ip',
-  'x-custom-ip-authorization',
-  'proxy-client-ip',
-  'wl-proxy-client-ip',
-  'cf-connecting-ip',
-  'cf-connecting-ipv6',
-  'cf-pseudo-ipv4',
-  'cf-connecting-o2o',
-  'fastly-client-ip',
-  'fly-client-ip',
-  'do-connecting-ip',
-  'incap-client-ip',
-  'x-sucuri-clientip',
-  'x-nf-client-connection-ip',
-  'x-vercel-forwarded-for',
-  'cloudfront-viewer-address',
-  'ali-cdn-real-ip',
-  'cdn-src-ip',
-  'x-azure-clientip',
-  'x-azure-socketip',
-  'x-appengine-user-ip',
-  'x-appengine-remote-addr',
-  'x-envoy-external-address',
-  'x-envoy-internal',
-];
-
-/** Fields with the client's certificate; whoever terminates TLS must remove them (RFC 9440 2.4). */
-const CLIENT_CERTIFICATES: readonly string[] = ['client-cert', 'client-cert-chain'];
+  'forwarded', 'forwarded-for', 'x-forwarded', 'x-forward-for', 'x-forwarder-for', 'x-original-for',
+  'x-original-forwarded-for', 'x-original-remote-addr', 'x-real-ip', 'real-ip', 'client-ip', 'x-client-ip',
+  'x-cluster-client-ip', 'true-client-ip', 'x-true-client-ip', 'remote-addr', 'remote-host', 'remote-ip',
+  'x-remote-addr', 'x-remote-host', 'x-remote-ip', 'x-originating-ip', 'x-coming-from', 'x-proxyuser-ip',
+  'x-custom-ip-authorization', 'proxy-client-ip', 'wl-proxy-client-ip', 'cf-connecting-ip',
+  'cf-connecting-ipv6', 'cf-pseudo-ipv4', 'cf-connecting-o2o', 'fastly-client-ip', 'fly-client-ip',
+  'do-connecting-ip', 'incap-client-ip', 'x-sucuri-clientip', 'x-nf-client-connection-ip',
+  'x-vercel-forwarded-for', 'cloudfront-viewer-address', 'ali-cdn-real-ip', 'cdn-src-ip',
+  'x-azure-clientip', 'x-azure-socketip', 'x-appengine-user-ip', 'x-appengine-remote-addr',
+  'x-envoy-external-address', 'x-envoy-internal',
+]; // prettier-ignore
 
 /** Hop-by-hop fields (RFC 9110 7.6.1), and `Proxy`, which CGI programs read as `http_proxy`. */
 export const HOP_BY_HOP: readonly string[] = [
-  'connection',
-  'keep-alive',
-  'proxy-connection',
-  'proxy-authorization',
-  'proxy-authenticate',
-  'te',
-  'trailer',
-  'upgrade',
-  'http2-settings',
-  'proxy',
-];
+  'connection', 'keep-alive', 'proxy-connection', 'proxy-authorization', 'proxy-authenticate', 'te',
+  'trailer', 'upgrade', 'http2-settings', 'proxy',
+]; // prettier-ignore
 
 /** Fields that frame and route a message; the forwarder sets these itself. */
 const FRAMING: readonly string[] = ['content-length', 'transfer-encoding', 'expect', 'host', 'x-request-id'];
-
-/** Fields that could make an upstream see another request than the authorized one. */
-export const OVERRIDES: readonly string[] = [
-  ...METHOD_OVERRIDES,
-  ...TARGET_OVERRIDES,
-  ...HOST_OVERRIDES,
-  ...SCHEME_OVERRIDES,
-  ...CLIENT_CERTIFICATES,
-];
 
 /** Names that are never forwarded from a client to an upstream, whatever the configuration. */
 export const NEVER_FORWARDED: readonly string[] = [...OVERRIDES, ...ADDRESSES, ...HOP_BY_HOP, ...FRAMING];

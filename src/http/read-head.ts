@@ -8,6 +8,8 @@ import {
   jwtCookiePlace,
   jwtIn,
   type Scheme,
+  SUBPROTOCOLS,
+  tokensOfSubprotocols,
 } from './authorization.js';
 import type { ClientReader } from './client-address.js';
 import { cookieValues } from './cookies.js';
@@ -15,8 +17,7 @@ import type { ParsedRequest } from './exchange.js';
 import { parseTraceParent, type RequestHead } from './head.js';
 import { foldName } from './protected-fields.js';
 import { fieldsOfHttp2 } from './http2-fields.js';
-import { carriers, SUBPROTOCOLS, tokenOf } from './subprotocols.js';
-import { parseTarget } from './target.js';
+import { parseTarget } from '../domain/path.js';
 
 /** Limits of a request head. In HTTP/1 the listener's parser enforces the total size. */
 export interface HeadLimits {
@@ -185,8 +186,7 @@ export function createHeadReader(names: HeadNames, limits: HeadLimits, readClien
     let scheme: Scheme | undefined;
     let jwt: string | undefined;
     if (protocols !== undefined) {
-      for (const carrier of carriers(protocols)) {
-        const token = tokenOf(carrier);
+      for (const token of tokensOfSubprotocols(protocols)) {
         if (key !== undefined && key !== token) return twoKeys(keyName, SUBPROTOCOLS);
         if (key !== undefined) continue;
         key = token;

@@ -1,11 +1,52 @@
+import { setImmediate } from 'node:timers/promises';
 import type { AuditEvent } from '../domain/audit.js';
 import type { CorsHeaders } from '../domain/cors.js';
 import { maskTokens } from '../util/text.js';
 import { METHODS } from '../domain/methods.js';
 import type { Refusal } from '../domain/refusal.js';
 import { formatTime } from '../util/time.js';
-import { type Content, jsonBody } from './json.js';
-import { addVary, joinFields } from './fields.js';
+import { addVary, isByScript, joinFields } from './fields.js';
+import type { AcceptedSchemes } from './authorization.js';
+import type { RequestHead } from './head.js';
+
+export interface Content {
+  readonly type: string;
+  readonly bytes: Buffer;
+  /** Whether caches may keep it forever, because changed content has another name. */
+  readonly immutable: boolean;
+}
+
+/** Milliseconds of serialization between two yields to the event loop. */
+const SLICE_MS = 4;
+const PIECE = 64 * 1024;
+
+/** A body ends with a newline, so that a terminal shows its next prompt on a line of its own. */
+export function jsonBody(value: unknown): string {
+  return `${JSON.stringify(value)}\n`;
+}
+
+/**
+ * Serializes a list as a JSON array. Yields between slices: a customer may own thousands of tokens of 7 KiB.
+ */
+export async function jsonList<T>(items: Iterable<T>, shown: (item: T) => object): Promise<Content> {
+  const pieces: Buffer[] = [];
+  let text = '[';
+  let separator = '';
+  let until = performance.now() + SLICE_MS;
+  for (const item of items) {
+    text += separator + JSON.stringify(shown(item));
+    separator = ',';
+    if (text.length >= PIECE) {
+      pieces.push(Buffer.from(text));
+      text = '';
+    }
+    if (performance.now() < until) continue;
+    await setImmediate();
+    until = performance.now() + SLICE_MS;
+  }
+  pieces.push(Buffer.from(`${text}]\n`));
+  return { type: 'application/json', bytes: Buffer.concat(pieces), immutable: false };
+}
 
 /** A response made by Latchkey: a status, flat header fields, and a JSON or other body, if any. */
 export interface Reply<Json = unknown> {
@@ -26,6 +67,8 @@ export interface Reply<Json = unknown> {
 }
 
 const ALLOW: readonly string[] = ['Allow', METHODS.join(', ')];
+
+const FAULT = 'The request was refused because of an internal error; see the log';
 
 /** Retry-After in seconds when the store or this process could not serve a request. */
 const RETRY_SECONDS = 1;
@@ -82,20 +125,26 @@ export function refusalReply(refusal: Refusal): Reply {
       return { status, json: { msg: code, code, detail: maskTokens(detail) } };
     }
     case 'login_throttled':
-      return {
-        ...problem(429, 'Too many requests', 'Too many failed logins; try again later'),
-        headers: ['Retry-After', String(refusal.retryAfter)],
-      };
+      return laterReply(
+        429,
+        'Too many requests',
+        'Too many failed logins; try again later',
+        refusal.retryAfter,
+      );
     case 'rate_limited':
-      return {
-        ...problem(429, 'Too many requests', 'The hourly limit of writes is reached'),
-        headers: ['Retry-After', String(refusal.retryAfter)],
-      };
+      return laterReply(
+        429,
+        'Too many requests',
+        'The hourly limit of writes is reached',
+        refusal.retryAfter,
+      );
     case 'token_rate':
-      return {
-        ...problem(429, 'Too many requests', 'The token has reached its request rate'),
-        headers: ['Retry-After', String(refusal.retryAfter)],
-      };
+      return laterReply(
+        429,
+        'Too many requests',
+        'The token has reached its request rate',
+        refusal.retryAfter,
+      );
     case 'upstream_unreachable':
     case 'upstream_broken':
       return problem(502, 'Bad gateway', refusal.detail);
@@ -116,11 +165,7 @@ export function refusalReply(refusal: Refusal): Reply {
     case 'overloaded':
       return unavailable(refusal.detail);
     case 'fault':
-      return problem(
-        500,
-        'Internal error',
-        'The request was refused because of an internal error; see the log',
-      );
+      return problem(500, 'Internal error', FAULT);
   }
 }
 
@@ -141,15 +186,88 @@ function problem(status: number, msg: string, detail: string): Reply {
   return { status, json: { msg, detail: maskTokens(detail) } };
 }
 
-const MISSING_OR_INVALID = { msg: 'Provided credentials are missing or invalid' };
-
 /** The reply to invalid credentials, serialized once because made-up tokens are common. */
-const UNAUTHENTICATED: Reply = {
-  status: 401,
-  json: MISSING_OR_INVALID,
-  text: jsonBody(MISSING_OR_INVALID),
-};
+const MISSING = { msg: 'Provided credentials are missing or invalid' };
+const UNAUTHENTICATED: Reply = { status: 401, json: MISSING, text: jsonBody(MISSING) };
 
 function unavailable(detail: string): Reply {
-  return { ...problem(503, 'Service unavailable', detail), headers: ['Retry-After', String(RETRY_SECONDS)] };
+  return laterReply(503, 'Service unavailable', detail, RETRY_SECONDS);
+}
+
+function laterReply(status: number, msg: string, detail: string, seconds: number): Reply {
+  return { ...problem(status, msg, detail), headers: ['Retry-After', String(seconds)] };
+}
+
+export interface ChallengeSettings extends AcceptedSchemes {
+  /** Without characters that a quoted string would have to escape. */
+  readonly realm: string;
+  /** The paths whose challenges name protected resource metadata (RFC 9728 5.1), and its URL. */
+  readonly resource: { readonly path: string; readonly metadata: string } | null;
+}
+
+/**
+ * Adds one `WWW-Authenticate` to a 401 (RFC 9110 11.6.1): some proxies drop a second one.
+ * @param head null when it was not read
+ */
+export type Challenge = (reply: Reply, head: RequestHead | null, refusal: Refusal) => Reply;
+
+interface Offer {
+  readonly fields: readonly string[];
+  readonly reply: Reply;
+}
+
+/**
+ * Many programs only look at the first scheme: `Basic` (containers/image, Mercurial), or on the paths of the
+ * resource `Bearer` with its metadata (the MCP SDK).
+ */
+export function createChallenge({ basic, bearer, jwt, realm, resource }: ChallengeSettings): Challenge {
+  const basics = basic ? [`Basic realm="${realm}"`] : [];
+  const bearers = bearer || jwt ? [`Bearer realm="${realm}"`] : [];
+  const metadata = resource === null ? '' : `, resource_metadata="${resource.metadata}"`;
+  const offersWith = (error: string) => {
+    const elsewhere = bearers.map((each) => each + error);
+    const ofResource = bearers.map((each) => each + metadata + error);
+    return {
+      elsewhere: { browser: offerOf(elsewhere), other: offerOf([...basics, ...elsewhere]) },
+      ofResource: { browser: offerOf(ofResource), other: offerOf([...ofResource, ...basics]) },
+    };
+  };
+  const missing = offersWith('');
+  const invalid = offersWith(', error="invalid_token"');
+
+  function offerFor(head: RequestHead | null, { refusal }: Refusal): Offer {
+    if (head === null) return missing.elsewhere.other;
+    // A failed login says nothing about the token of its request.
+    const offers = head.scheme === 'bearer' && refusal !== 'grant' ? invalid : missing;
+    const isOfResource = resource !== null && isWithin(head.path, resource.path);
+    const { browser, other } = isOfResource ? offers.ofResource : offers.elsewhere;
+    return basic && isOfBrowser(head.fields) ? browser : other;
+  }
+
+  return (reply, head, refusal) => {
+    const offer = offerFor(head, refusal);
+    return reply === UNAUTHENTICATED ? offer.reply : withHeaders(reply, offer.fields);
+  };
+}
+
+function offerOf(schemes: readonly string[]): Offer {
+  const fields = schemes.length === 0 ? [] : ['WWW-Authenticate', schemes.join(', ')];
+  return { fields, reply: withHeaders(UNAUTHENTICATED, fields) };
+}
+
+function isOfBrowser(fields: readonly string[]): boolean {
+  for (let i = 0; i < fields.length; i += 2) {
+    const name = fields[i] as string;
+    if (name[3] !== '-' || name.length <= FETCH_METADATA.length) continue;
+    if (name.toLowerCase().startsWith(FETCH_METADATA)) return true;
+  }
+  // Over plain HTTP, browsers send no fetch metadata.
+  return isByScript(fields);
+}
+
+const FETCH_METADATA = 'sec-fetch-';
+
+function isWithin(path: string, resource: string): boolean {
+  if (!path.startsWith(resource)) return false;
+  return path.length === resource.length || resource.endsWith('/') || path[resource.length] === '/';
 }

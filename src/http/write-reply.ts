@@ -1,8 +1,7 @@
 import { STATUS_CODES } from 'node:http';
 import type { Duplex } from 'node:stream';
 import type { IncomingRequest, OutgoingResponse } from './exchange.js';
-import { jsonBody } from './json.js';
-import type { Reply } from './replies.js';
+import { jsonBody, type Reply } from './replies.js';
 
 /** Milliseconds without data of an unwanted body after which the connection is closed. */
 const LINGER_MS = 2_000;

@@ -33,7 +33,7 @@ export const TOKEN = classOf(
 /** Bytes of a field value or reason: `field-vchar` with obs-text, space and tab (RFC 9110 5.5). */
 export const TEXT = classOf((code) => code === HTAB || (code >= SP && code !== DEL));
 
-/** Bytes of a request target: visible ASCII without `#`. `http/target` has the rules for paths. */
+/** Bytes of a request target: visible ASCII without `#`. `domain/path` has the rules for paths. */
 export const TARGET = classOf((code) => isVisible(code) && code !== HASH);
 
 /** Bytes of a request target, `#` included. */

@@ -9,7 +9,7 @@ import { parseBodyOf } from '../endpoints/endpoints.js';
 import type { Admitted } from '../gate/verdict.js';
 import { type Reply, refusalReply, withCors, withHeaders } from '../http/replies.js';
 import { joinFields } from '../http/fields.js';
-import { grpcReply, isGrpcCall } from '../http/grpc.js';
+import { grpcReply, isGrpcCall } from '../http/http2-fields.js';
 import type { RequestHead } from '../http/head.js';
 import { loginRedirect } from '../pipeline/browsers.js';
 import { anonymousBodies, readBody } from '../http/read-body.js';

@@ -3,7 +3,7 @@ import { firstField } from '../http/fields.js';
 import type { IncomingRequest, ParsedRequest, OutgoingResponse } from '../http/exchange.js';
 import type { RequestParser } from '../http1/request-parser.js';
 import { FollowedResponse, LazyEmitter } from './lazy-emitter.js';
-import { forbidsContent } from '../domain/statuses.js';
+import { forbidsContent } from '../domain/methods.js';
 import { batchWrites, flushLarge, flushWrites } from '../net/socket.js';
 import {
   CHUNK_END,

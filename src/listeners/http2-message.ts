@@ -2,8 +2,8 @@ import { constants, type IncomingHttpHeaders, type ServerHttp2Stream } from 'nod
 import type { Socket } from 'node:net';
 import type { IncomingRequest, OutgoingResponse } from '../http/exchange.js';
 import { FollowedResponse, LazyEmitter } from './lazy-emitter.js';
-import { forbidsContent } from '../domain/statuses.js';
-import { isGrpcType } from '../http/grpc.js';
+import { forbidsContent } from '../domain/methods.js';
+import { isGrpcType } from '../http/http2-fields.js';
 import { type Http2Fields, http2Fields } from '../http/http2.js';
 
 /**

@@ -1,7 +1,7 @@
 import { closeSync, fdatasyncSync, fstatSync, openSync, readSync, statSync, writeSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { Unavailable } from '../domain/refusal.js';
-import { openToAppend } from '../files/write-file.js';
+import { openToAppend } from '../files/files.js';
 import type { Destination } from './destination.js';
 import { AUDIT_LINE_END, lineStart } from './json-line.js';
 import { maskTokens, printable } from '../util/text.js';

@@ -1,11 +1,90 @@
-import type { Tracing, TracingEvents, TracingSettings } from './tracing/trace.js';
+import { AsyncLocalStorage } from 'node:async_hooks';
 
-export { currentTrace, type RequestTrace, type Tracing } from './tracing/trace.js';
+export interface TracingSettings {
+  /** Base URL of the collector. */
+  readonly otlp: string;
+  readonly service_name: string;
+  readonly sample_ratio: number;
+}
 
-/**
- * Starts exporting spans. The SDK is loaded only here, so that processes without tracing do not pay for it.
- */
-export async function openTracing(settings: TracingSettings, events: TracingEvents): Promise<Tracing> {
-  const { createTracing } = await import('./tracing/spans.js');
-  return createTracing(settings, events);
+/** What a trace records about a request when its head is read. */
+export interface TracedRequest {
+  readonly method: string;
+  /** Without the query. */
+  readonly path: string;
+  readonly scheme: 'http' | 'https';
+  readonly host: string;
+  readonly client: string;
+  readonly userAgent: string | undefined;
+  /** The sender's span. */
+  readonly parent: TracedParent | undefined;
+}
+
+/** The parent span of a request. */
+export interface TracedParent {
+  readonly traceId: string;
+  readonly spanId: string;
+  /** Whether the trace is sampled; undefined when the sender is not trusted. */
+  readonly sampled: boolean | undefined;
+}
+
+/** The destination of a forwarded request. */
+export interface TracedCall {
+  readonly upstream: string;
+  /** `https://api.internal:8443` or `unix:///run/api.sock`; null when there are several addresses. */
+  readonly origin: string | null;
+  readonly method: string;
+  /** Without the query. */
+  readonly path: string;
+}
+
+/** Span attributes; null and undefined ones are left out. */
+export type TracedValues = Readonly<Record<string, string | number | null | undefined>>;
+
+/** The result of a request. */
+export interface TracedEnd {
+  readonly route: string | null;
+  readonly status: number | null;
+  readonly outcome: string;
+  readonly values: TracedValues;
+}
+
+/** The spans of one request. Times are those of `performance.now()`. */
+export interface RequestTrace {
+  readonly traceId: string;
+  /** Runs a function; its store operations become part of this trace. */
+  run<T>(work: () => T): T;
+  /** @param left whether it left this thread; then it gets a span of its own */
+  stored(operation: string, startedAt: number, failed: boolean, left: boolean): void;
+  /** Ends the gate's span. */
+  decided(at: number, values: TracedValues): void;
+  /** Begins the upstream's span, and returns the `traceparent` to send. */
+  call(call: TracedCall): string;
+  /** @param upstreamStatus null when the upstream did not respond */
+  end(end: TracedEnd, upstreamStatus: number | null): void;
+}
+
+/** Creates the spans of requests and sends them to a collector. */
+export interface Tracing {
+  /** @param request null when the head could not be read */
+  begin(startedAt: number, request: TracedRequest | null): RequestTrace;
+  /** Sends buffered spans, within a time limit. */
+  close(): Promise<void>;
+}
+
+/** Notifications about spans that could not be sent. */
+export interface TracingEvents {
+  /** @param reason given for the first loss in a while; null in between */
+  readonly dropped: (spans: number, reason: string | null) => void;
+}
+
+const current = new AsyncLocalStorage<RequestTrace>();
+
+/** Returns the trace of the request being served; undefined outside a request or without tracing. */
+export function currentTrace(): RequestTrace | undefined {
+  return current.getStore();
+}
+
+export function runInTrace<T>(trace: RequestTrace, work: () => T): T {
+  return current.run(trace, work);
 }

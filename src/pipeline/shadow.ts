@@ -1,5 +1,5 @@
 import type { Subject } from '../domain/credential.js';
-import { Frequent, type FrequentList, mergeFrequent } from '../util/frequent.js';
+import { Frequent, type FrequentList, mergeFrequent } from '../util/collections.js';
 import { maskedStart, ownCopy, printable } from '../util/text.js';
 import { type EpochMs, formatTime } from '../util/time.js';
 import type { Verdict } from '../gate/verdict.js';

@@ -4,7 +4,7 @@ import { guarded, type MaybePromise } from '../util/async.js';
 import type { Refusal } from '../domain/refusal.js';
 import type { RequestHead } from '../http/head.js';
 import { metrics } from '../observe/metrics.js';
-import { LinkedQueue, type Node } from '../util/linked-queue.js';
+import { LinkedQueue, type Node } from '../util/collections.js';
 import { type Ended, keysOf } from '../store/endings.js';
 
 /** A request or WebSocket that was allowed and is still in progress. */

@@ -5,8 +5,7 @@ import type { Match } from '../policy/routes.js';
 import { type Change, type Finding, type PolicyDiff, Rows } from './report.js';
 import { decidingRules } from './rules.js';
 import { classify, hostsOf, type Matches, type RequestClass, type Variant, variantsOf } from './sample.js';
-import { type Names, NO_CREDENTIAL, sampleSenders, type SampleSender } from './senders.js';
-import { namedService, Side } from './side.js';
+import { namedService, type Names, NO_CREDENTIAL, type SampleSender, sampleSenders, Side } from './side.js';
 
 /** Maximum number of decisions compared, which takes seconds. */
 const MAX_DECISIONS = 5_000_000;

@@ -1,8 +1,7 @@
 import type { Match } from '../policy/routes.js';
 import type { RequestClass } from './sample.js';
 import type { DecidingRule } from './rules.js';
-import type { ServiceLimit } from './senders.js';
-import type { Side } from './side.js';
+import type { ServiceLimit, Side } from './side.js';
 
 export type Change = 'newly_allowed' | 'newly_refused';
 

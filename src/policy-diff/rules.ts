@@ -4,8 +4,7 @@ import type { Sender } from '../gate/what-if.js';
 import type { Decision } from '../policy/decide.js';
 import type { Match } from '../policy/routes.js';
 import type { Route } from '../policy/route.js';
-import type { NamedServices } from './senders.js';
-import type { Side } from './side.js';
+import type { NamedServices, Side } from './side.js';
 
 export interface DecidingRule {
   /**

@@ -1,13 +1,11 @@
 import { METHODS } from '../domain/methods.js';
-import { decodeAscii, segmentAt } from '../domain/path.js';
+import { decodeAscii, parseTarget, segmentAt } from '../domain/path.js';
 import { storedToken } from '../gate/what-if.js';
 import { AUTHORIZATION } from '../http/authorization.js';
 import type { RequestHead } from '../http/head.js';
-import { parseTarget } from '../http/target.js';
 import type { Match } from '../policy/routes.js';
 import type { TokenWithUse } from '../store/core/token-records.js';
-import { OWN_ID } from './senders.js';
-import type { Side } from './side.js';
+import { OWN_ID, type Side } from './side.js';
 
 export type Matches = readonly [Match | string, Match | string];
 

@@ -1,7 +1,6 @@
 import type { JwtSubject, Subject, TokenSubject } from '../domain/credential.js';
 import type { Token } from '../domain/token.js';
-import type { Rules } from './patterns.js';
-import { type Lines, type Rule, RuleTable, positionOf } from './rules.js';
+import { type Lines, positionOf, type Rule, type Rules, RuleTable } from './rules.js';
 
 export interface PolicyTables {
   readonly roles: Readonly<Record<string, Rules>>;

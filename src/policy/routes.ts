@@ -1,7 +1,6 @@
-import { asBestFit, foldCase } from '../util/lookalikes.js';
+import { asBestFit, foldCase, Words } from '../util/lookalikes.js';
 import { decodeAscii, type Readings, segmentAt, withoutSegments } from '../domain/path.js';
 import { compileRoute, type Route, type RouteDefinition } from './route.js';
-import { Words } from './words.js';
 
 export interface Match {
   readonly route: Route;

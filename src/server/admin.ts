@@ -2,7 +2,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { isIP } from 'node:net';
 import type { Config } from '../config/schema/config.js';
 import type { Log } from '../observe/log.js';
-import { jsonBody } from '../http/json.js';
+import { jsonBody } from '../http/replies.js';
 import { listen } from '../listeners/server.js';
 import { newRequestId } from '../pipeline/record.js';
 import type { Restarted } from './processes/serving.js';

@@ -8,7 +8,7 @@ import { reportEvictionsTo } from '../observe/evictions.js';
 import { configHashOf, createLog, destinationOf, type LogSink, logWarnings } from '../observe/log.js';
 import { metrics, readMetrics, startProcessMetrics } from '../observe/metrics.js';
 import type { Tracing } from '../observe/tracing.js';
-import { readVersion } from '../observe/version.js';
+import { readVersion } from '../files/files.js';
 import { startAdmin } from './admin.js';
 import { checkSigningKeys } from './accounts.js';
 import { watchProviders } from './online-checks.js';

@@ -1,8 +1,8 @@
 import { endpointSettings, vendorNames } from '../config/derived.js';
 import type { Config } from '../config/schema/config.js';
 import type { InterfaceSettings } from '../endpoints/openapi/document.js';
-import { type Content, jsonBody } from '../http/json.js';
-import { readVersion } from '../observe/version.js';
+import { type Content, jsonBody } from '../http/replies.js';
+import { readVersion } from '../files/files.js';
 
 export function interfaceSettings(
   config: Pick<Config, 'listen' | 'interface' | 'identity' | 'login'>,

@@ -5,7 +5,7 @@ import type { ProviderSettings } from '../accounts/oidc/settings.js';
 import { addressesOf } from '../config/derived.js';
 import type { Config } from '../config/schema/config.js';
 import { ConnectionFailed, describeSystemError } from '../util/system-error.js';
-import { upstreamUrl } from '../domain/upstream-url.js';
+import { upstreamUrl } from '../domain/urls.js';
 import { hostOf, portOf } from '../util/addresses.js';
 import { connectUnix } from '../upstream/connect.js';
 import { endpointOf } from '../webhooks/endpoint.js';

@@ -27,11 +27,11 @@ import { Gate, type GateServices } from '../gate/gate.js';
 import { Ownership } from '../gate/ownership.js';
 import { LOGIN_STATE_COOKIE } from '../http/cookies.js';
 import { createClientReader, isTrustedProxy, type PeerSocket } from '../http/client-address.js';
-import { createFieldSplitter } from '../http/joined-fields.js';
-import { createChallenge } from '../http/challenges.js';
+import { createFieldSplitter } from '../http/fields.js';
+import { createChallenge } from '../http/replies.js';
 import { createHeadReader } from '../http/read-head.js';
 import { type Log, logFor } from '../observe/log.js';
-import { storeMetrics } from '../observe/metrics/store.js';
+import { storeMetrics } from '../observe/metrics.js';
 import type { Tracing } from '../observe/tracing.js';
 import { createForward } from '../upstream/forward.js';
 import {

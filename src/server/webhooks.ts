@@ -1,7 +1,7 @@
 import { createLogThrottle } from '../util/time.js';
 import type { Config } from '../config/schema/config.js';
 import type { Log } from '../observe/log.js';
-import { setWebhookGauges, webhookMetrics } from '../observe/metrics/webhooks.js';
+import { setWebhookGauges, webhookMetrics } from '../observe/metrics.js';
 import type { EndpointStatus } from '../store/core/events.js';
 import { endpointOf, type WebhookEndpoint } from '../webhooks/endpoint.js';
 import { resendWebhooks, webhookReport } from '../webhooks/report.js';

@@ -1,5 +1,5 @@
 import { performance } from 'node:perf_hooks';
-import type { StoreOperation } from '../observe/metrics/store.js';
+import type { StoreOperation } from '../observe/metrics.js';
 import { keyOf, SESSION, TOKEN } from './core/kinds.js';
 import type { Kv } from './core/kv.js';
 

@@ -1,9 +1,14 @@
 import { parseRange } from '../util/addresses.js';
-import { parseRate } from '../domain/rate.js';
+import {
+  parseRate,
+  type SessionUse,
+  type Token,
+  type TokenRestrictions,
+  type TokenUse,
+} from '../domain/token.js';
 import type { ProviderLogin, Session } from '../domain/session.js';
 import type { SigningKey, SigningKeys } from '../domain/signing-key.js';
 import type { EpochMs } from '../util/time.js';
-import type { SessionUse, Token, TokenRestrictions, TokenUse } from '../domain/token.js';
 import type { Customer, ProviderLink, Service, User } from '../domain/user.js';
 import type { StoredWebhookEvent } from '../domain/webhook.js';
 import { RecordNewer, RecordUnreadable } from './faults.js';

@@ -7,8 +7,7 @@ import type { EpochMs } from '../util/time.js';
 import { SESSION, TOKEN, USER, valueOf } from './core/kinds.js';
 import { unlessDamaged } from './faults.js';
 import type { Commit, Kv } from './core/kv.js';
-import { makeFolder } from '../files/make-folder.js';
-import { appendTo } from '../files/write-file.js';
+import { makeFolder, appendTo } from '../files/files.js';
 import { newId } from '../domain/secret.js';
 
 const RETENTION_MS = 3_600_000;

@@ -1,7 +1,7 @@
 import { isIP } from 'node:net';
 import { createSecureContext, type SecureContext } from 'node:tls';
 import type { Config } from '../config/schema/config.js';
-import { readRegularFile } from '../files/regular-file.js';
+import { readRegularFile } from '../files/files.js';
 
 /** The settings `store.tls`. */
 type TlsSettings = Extract<Config['store'], { type: 'redis' }>['tls'];

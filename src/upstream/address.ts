@@ -1,8 +1,7 @@
 import type { Config } from '../config/schema/config.js';
-import { isIP } from 'node:net';
-import { upstreamUrl } from '../domain/upstream-url.js';
+import { upstreamUrl } from '../domain/urls.js';
 import { hostOf, portOf } from '../util/addresses.js';
-import { readRegularFile } from '../files/regular-file.js';
+import { readRegularFile } from '../files/files.js';
 import { ConnectionPool } from './connection.js';
 import { type Connect, connectUnix, tcpConnect, tlsConnect } from './connect.js';
 import { http2Opener } from './http2-connect.js';
@@ -11,6 +10,7 @@ import type { Dispatcher, ResponseHandler } from './upstream-request.js';
 import { MAX_TIMER_MS } from '../util/time.js';
 import { UNFRAMED } from '../http1/write.js';
 import { causeOf } from './faults.js';
+import { isIP } from 'node:net';
 
 export type AddressSettings = Pick<Config['upstreams'][string], 'connect_timeout' | 'tls'> &
   Partial<Pick<Config['upstreams'][string], 'max_response_head' | 'protocol'>>;

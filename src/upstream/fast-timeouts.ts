@@ -1,5 +1,5 @@
 import { performance } from 'node:perf_hooks';
-import { LinkedQueue, type Node } from '../util/linked-queue.js';
+import { LinkedQueue, type Node } from '../util/collections.js';
 import { formatDuration } from '../util/time.js';
 
 export interface TimeoutListener {

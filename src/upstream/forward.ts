@@ -17,13 +17,13 @@ import {
   type UpstreamExchange,
   type UpstreamRequest,
 } from './upstream-request.js';
-import { performance } from 'node:perf_hooks';
 import type { Permit, Use } from '../domain/limiter.js';
 import { type Holder, holderOf } from '../domain/shares.js';
-import { isGrpcCall } from '../http/grpc.js';
+import { isGrpcCall } from '../http/http2-fields.js';
 import { breakOff, responseHeaders, responseTrailers, ResponseWriter } from './response.js';
 import { type TimeoutListener, UpstreamTimeout, type Waits } from './fast-timeouts.js';
 import { GAVE_WAY, QUEUE_FULL, refusalOf, UpstreamFault, WAITED_TOO_LONG } from './faults.js';
+import { performance } from 'node:perf_hooks';
 
 export interface ForwardRequest {
   readonly head: RequestHead;

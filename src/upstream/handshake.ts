@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import type { Refusal } from '../domain/refusal.js';
-import { forbidsContent } from '../domain/statuses.js';
+import { forbidsContent } from '../domain/methods.js';
 import { fieldValues, hasItem } from '../http/fields.js';
 import { hasBody, type RequestHead } from '../http/head.js';
 import { CHUNKED, chunkStart, responseHead, UNFRAMED } from '../http1/write.js';

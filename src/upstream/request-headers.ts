@@ -4,6 +4,8 @@ import {
   credentialIn,
   holdsToken,
   jwtsIn,
+  SUBPROTOCOLS,
+  withoutCarriers,
 } from '../http/authorization.js';
 import { isNamed, pairsWith } from '../http/cookies.js';
 import { asPropertyName, fieldValues, firstField, NameCache } from '../http/fields.js';
@@ -16,7 +18,6 @@ import {
   ProtectedFields,
   type ProtectedNames,
 } from '../http/protected-fields.js';
-import { SUBPROTOCOLS, withoutCarriers } from '../http/subprotocols.js';
 import { malformed, type Refusal } from '../domain/refusal.js';
 
 export interface RequestHeaderSettings extends ProtectedNames {

@@ -1,12 +1,12 @@
 import type { CorsHeaders } from '../domain/cors.js';
-import { forbidsContent } from '../domain/statuses.js';
+import { forbidsContent } from '../domain/methods.js';
 import { maySetCookie } from '../http/cookies.js';
 import { addVary, fieldValues, firstField, NameCache } from '../http/fields.js';
 import { foldName, HOP_BY_HOP as HOP_BY_HOP_NAMES } from '../http/protected-fields.js';
 import { InvalidUpstreamResponse } from './faults.js';
 import type { IncomingRequest, OutgoingResponse } from '../http/exchange.js';
 import { limitRest, lingeringEnd } from '../http/write-reply.js';
-import { grpcTrailers } from '../http/grpc.js';
+import { grpcTrailers } from '../http/http2-fields.js';
 import { refusalReply } from '../http/replies.js';
 import type { Refusal } from '../domain/refusal.js';
 

@@ -7,7 +7,7 @@ import type { Permit, Use } from '../domain/limiter.js';
 import type { Refusal } from '../domain/refusal.js';
 import { type Holder, holderOf } from '../domain/shares.js';
 import type { RequestHead } from '../http/head.js';
-import { acceptedCarrier } from '../http/subprotocols.js';
+import { acceptedCarrier } from '../http/authorization.js';
 import type { RouteLimits } from '../policy/route.js';
 import type { Address } from './address.js';
 import { handshakeResponseFault, malformedHead, refusedResponse } from './handshake.js';

@@ -1,7 +1,7 @@
 // Entry point of `latchkey/verify`. From the rest of Latchkey it imports only header names.
 export { AssertionRefused, KeysUnavailable, type RefusalBody, type RefusalCode } from './errors.js';
-export { fastifyPlugin, type FastifyLike } from './fastify.js';
-export { honoMiddleware, type HonoContextLike } from './hono.js';
+export { fastifyPlugin, type FastifyLike } from './frameworks.js';
+export { honoMiddleware, type HonoContextLike } from './frameworks.js';
 export {
   applyIdentity,
   expressMiddleware,

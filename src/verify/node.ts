@@ -1,8 +1,9 @@
 import { AssertionRefused, KeysUnavailable, type RefusalBody } from './errors.js';
-import { type IdentityHeaders, identityHeaders } from './identity.js';
 import {
   type AssertionClaims,
   type HeaderOptions,
+  type IdentityHeaders,
+  identityHeaders,
   requireHeaderOptions,
   requireOptions,
   type VerifyOptions,

@@ -1,7 +1,7 @@
 import { Webhook } from 'standardwebhooks';
 import { fetchLimited } from '../net/fetch-limited.js';
 import { AddressRefused, type Resolve, systemResolve } from '../net/pinned-lookup.js';
-import { readVersion } from '../observe/version.js';
+import { readVersion } from '../files/files.js';
 import { ConnectionFailed } from '../util/system-error.js';
 import type { WebhookEndpoint } from './endpoint.js';
 

@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import t from 'tap';
-import { costOfHash } from '../../src/domain/password-cost.js';
+import { costOfHash } from '../../src/domain/limits.js';
 import { openLmdbStore } from '../../src/store/lmdb.js';
 import { startFixture } from '../helpers/fixture.js';
 import { send } from '../helpers/http.js';

@@ -1,7 +1,7 @@
 import * as fc from 'fast-check';
 import t from 'tap';
 import { TokenRates } from '../../src/accounts/token-rates.js';
-import { parseRate, type Rate, takeFrom } from '../../src/domain/rate.js';
+import { parseRate, type Rate, takeFrom } from '../../src/domain/token.js';
 import { StoreUnavailable } from '../../src/store/faults.js';
 import { options, told } from '../helpers/property.js';
 

@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import t from 'tap';
-import { Frequent, type FrequentList, mergeFrequent } from '../../src/util/frequent.js';
+import { Frequent, type FrequentList, mergeFrequent } from '../../src/util/collections.js';
 import { property } from '../helpers/property.js';
 
 const CAPACITY = 4;

@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import assert from 'node:assert';
-import { LinkedQueue, type Node } from '../../src/util/linked-queue.js';
+import { LinkedQueue, type Node } from '../../src/util/collections.js';
 import { property } from '../helpers/property.js';
 
 /**

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { logoutRecords, logoutsOfLogin } from '../../src/domain/provider-logout.js';
+import { logoutRecords, logoutsOfLogin } from '../../src/domain/session.js';
 
 const ISSUER = 'https://idp.example';
 

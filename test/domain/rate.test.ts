@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import t from 'tap';
-import { includesRate, parseRate, takeFrom } from '../../src/domain/rate.js';
+import { includesRate, parseRate, takeFrom } from '../../src/domain/token.js';
 import { property } from '../helpers/property.js';
 
 t.test('parses rates', async (t) => {

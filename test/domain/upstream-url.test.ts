@@ -1,7 +1,7 @@
 import { posix } from 'node:path';
 import * as fc from 'fast-check';
 import t from 'tap';
-import { parseUpstreamUrl } from '../../src/domain/upstream-url.js';
+import { parseUpstreamUrl } from '../../src/domain/urls.js';
 import { property, Share } from '../helpers/property.js';
 
 /**

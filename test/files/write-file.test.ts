@@ -1,7 +1,7 @@
 import { chownSync, closeSync, existsSync, linkSync, mkdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs'; // prettier-ignore
 import { join } from 'node:path';
 import t from 'tap';
-import { appendTo, LinkRefused, openToAppend, writeDraft } from '../../src/files/write-file.js';
+import { appendTo, LinkRefused, openToAppend, writeDraft } from '../../src/files/files.js';
 import { openAuditLog } from '../../src/observe/audit.js';
 import { StoreUnavailable } from '../../src/store/faults.js';
 import { openLmdbStore } from '../../src/store/lmdb.js';

@@ -1,6 +1,6 @@
 import { setImmediate } from 'node:timers/promises';
 import t from 'tap';
-import { jsonList } from '../../src/http/json.js';
+import { jsonList } from '../../src/http/replies.js';
 
 const shown = (item: unknown) => ({ item });
 const textOf = async (items: readonly unknown[]) => (await jsonList(items, shown)).bytes.toString();

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { parseTarget, type Target } from '../../src/http/target.js';
+import { parseTarget, type Target } from '../../src/domain/path.js';
 import { forEachRow } from '../helpers/table.js';
 
 t.test('refuses some targets independent of the routes', async (t) => {

@@ -99,7 +99,7 @@ t.test('the codec itself refuses every attack that a server may only refuse', as
   t.same(
     read.map(({ name }) => name),
     ['PATH-33'],
-    'except for the meaning of a percent sign, which http/target decides',
+    'except for the meaning of a percent sign, which domain/path decides',
   );
 });
 

@@ -13,7 +13,7 @@ import { createClientReader } from '../../src/http/client-address.js';
 import type { RequestHead } from '../../src/http/head.js';
 import { fieldsOfHttp2 } from '../../src/http/http2-fields.js';
 import { createHeadReader } from '../../src/http/read-head.js';
-import { parseTarget } from '../../src/http/target.js';
+import { parseTarget } from '../../src/domain/path.js';
 import { DEFAULT_LIMITS } from '../../src/http1/events.js';
 import { RequestParser } from '../../src/http1/request-parser.js';
 import { Cors } from '../../src/domain/cors.js';

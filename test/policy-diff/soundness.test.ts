@@ -6,7 +6,7 @@ import { METHODS } from '../../src/domain/methods.js';
 import type { Explanation } from '../../src/gate/explain.js';
 import { Simulator } from '../../src/pipeline/simulate.js';
 import { syntheticSession, syntheticToken, syntheticUser } from '../../src/gate/what-if.js';
-import { OTHER, type ServiceLimit } from '../../src/policy-diff/senders.js';
+import { OTHER, type ServiceLimit } from '../../src/policy-diff/side.js';
 import { diffPolicies } from '../../src/policy-diff/compare.js';
 import type { ChangedDecisions, ChangedRoute, PolicyDiff } from '../../src/policy-diff/report.js';
 import { temporaryFolder, writeConfig } from '../helpers/latchkey.js';

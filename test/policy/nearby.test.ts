@@ -1,5 +1,5 @@
 import t from 'tap';
-import { nearMisses } from '../../src/policy/nearby.js';
+import { nearMisses } from '../../src/policy/route.js';
 import { Router } from '../../src/policy/routes.js';
 
 const paths = ['/a/:id', '/a/:id/*', '/a/:id/purge_all', '/b', '/*'];

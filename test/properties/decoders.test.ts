@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import t from 'tap';
-import { parseTarget } from '../../src/http/target.js';
+import { parseTarget } from '../../src/domain/path.js';
 import { Router } from '../../src/policy/routes.js';
 import { property, Share } from '../helpers/property.js';
 import { FALLBACK, BUILT_IN, TABLE, meaningOf, methods, targets, told } from './paths.js';

@@ -1,7 +1,7 @@
 import * as fc from 'fast-check';
 import type { Subject } from '../../src/domain/credential.js';
 import { type PolicyTables, Policy } from '../../src/policy/decide.js';
-import { allows, covers, type Rules } from '../../src/policy/patterns.js';
+import { allows, covers, type Rules } from '../../src/policy/rules.js';
 import { property } from '../helpers/property.js';
 
 const RESOURCES = ['service', 'billing', 'purge', 'token', 'a', 'ab', 'constructor', '__proto__', '*'];

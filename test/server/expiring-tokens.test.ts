@@ -1,6 +1,6 @@
 import t from 'tap';
 import type { AuditEntry } from '../../src/observe/audit.js';
-import { storeMetrics } from '../../src/observe/metrics/store.js';
+import { storeMetrics } from '../../src/observe/metrics.js';
 import { StoreUnavailable } from '../../src/store/faults.js';
 import { ExpiringTokens } from '../../src/server/stores/cleaning.js';
 import { startInProcess } from '../helpers/in-process.js';

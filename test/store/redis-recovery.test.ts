@@ -1,6 +1,5 @@
 import t, { type Test } from 'tap';
-import { rotationOf } from '../../src/domain/rotation.js';
-import type { Token } from '../../src/domain/token.js';
+import { rotationOf, type Token } from '../../src/domain/token.js';
 import { Creations, nameOfChange, Revocations } from '../../src/store/revocations.js';
 import type { Commit } from '../../src/store/core/kv.js';
 import { openRedisStore, type RedisStore, restoreHistory } from '../../src/store/redis.js';

@@ -1,8 +1,7 @@
 import { join } from 'node:path';
 import t from 'tap';
-import { rotationOf } from '../../src/domain/rotation.js';
+import { rotationOf, type Token } from '../../src/domain/token.js';
 import { HOUR_MS } from '../../src/util/time.js';
-import type { Token } from '../../src/domain/token.js';
 import type { User } from '../../src/domain/user.js';
 import { WEBHOOK_EVENTS } from '../../src/domain/webhook.js';
 import type { Changes } from '../../src/store/core/directory-checks.js';

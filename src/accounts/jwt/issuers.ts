@@ -8,7 +8,7 @@ import { type Claims, unverifiedClaims } from './decode.js';
 import type { KeySet, Verifier } from './verifier.js';
 import type { KeySource } from './key-source.js';
 import { type IssuerSettings, placeOf, subjectOf } from './subjects.js';
-import { upTo } from '../../util/lru.js';
+import { upTo } from '../../util/collections.js';
 
 export type VerificationOutcome = 'valid' | 'invalid' | 'expired' | 'no_subject' | 'unavailable';
 

@@ -3,7 +3,7 @@ import { isKeySetUrl } from '../../config/schema/urls.js';
 import { parseUntrustedJson } from '../../util/json.js';
 import type { ConnectionFailed } from '../../util/system-error.js';
 import { quoted } from '../../util/text.js';
-import { readRegularFile } from '../../files/regular-file.js';
+import { readRegularFile } from '../../files/files.js';
 import { fetchLimited } from '../../net/fetch-limited.js';
 
 const MAX_DOCUMENT = 256 * 1024;

@@ -24,13 +24,13 @@ import {
   WWWAuthenticateChallengeError,
 } from 'openid-client';
 import { isKeySetUrl } from '../../config/schema/urls.js';
-import { readRegularFile } from '../../files/regular-file.js';
+import { readRegularFile } from '../../files/files.js';
 import { authoritiesOf, fetchConfiguration, type IssuerAddress } from '../jwt/key-source.js';
 import { type Claims, isComplete, mergeUserInfo } from './claims.js';
 import { CLOCK_SKEW_SECONDS, clientKeyAlgorithm, LoginFailed, type ProviderSettings } from './settings.js';
 import { parseUntrustedJson } from '../../util/json.js';
 import { quoted } from '../../util/text.js';
-import { forbidsContent } from '../../domain/statuses.js';
+import { forbidsContent } from '../../domain/methods.js';
 import type { ConnectionFailed } from '../../util/system-error.js';
 import { fetchLimited } from '../../net/fetch-limited.js';
 

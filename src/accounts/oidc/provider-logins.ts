@@ -1,13 +1,13 @@
 import type { AuditEvent } from '../../domain/audit.js';
 import {
-  type PendingLogin,
-  logoutsOfLogin,
-  type RecordedLogout,
   logoutRecords,
-} from '../../domain/provider-logout.js';
+  logoutsOfLogin,
+  type PendingLogin,
+  type ProviderLogin,
+  type RecordedLogout,
+} from '../../domain/session.js';
 import { forwardedClaims } from '../../domain/identity-fields.js';
 import { Unavailable } from '../../domain/refusal.js';
-import type { ProviderLogin } from '../../domain/session.js';
 import { type EpochMs, HOUR_MS } from '../../util/time.js';
 import type { User } from '../../domain/user.js';
 import { allUsers, type DirectoryStore } from '../../store/core/directory.js';

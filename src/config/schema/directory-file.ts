@@ -1,14 +1,15 @@
 import { z } from 'zod';
 import {
+  costOfHash,
   isName,
   MAX_LEGACY_KEY,
   MAX_NAME,
   MAX_PASSWORD,
+  MAX_PASSWORD_COST,
   MAX_SERVICES,
   NAME_FORM,
 } from '../../domain/limits.js';
 import { isMadeUp } from '../../domain/secret.js';
-import { costOfHash, MAX_PASSWORD_COST } from '../../domain/password-cost.js';
 import { anyText, flag, id, text } from './units.js';
 import { parseTime } from '../../util/time.js';
 import { addresses, rate } from './token-limits.js';

@@ -1,7 +1,6 @@
 import { z } from 'zod';
 import { durationBetween, filePath, size, text, timeLimit, writtenPath } from './units.js';
-import { parsePostgresUrl } from '../../domain/postgres-address.js';
-import { parseAddress, parseRedisUrl } from '../../domain/redis-address.js';
+import { parseAddress, parsePostgresUrl, parseRedisUrl } from '../../domain/urls.js';
 
 const lmdb = z.strictObject({
   type: z.literal('lmdb').describe('Embedded LMDB, in a folder on this machine'),

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { parseRange } from '../../util/addresses.js';
 import { MAX_ADDRESSES } from '../../domain/limits.js';
-import { parseRate, RATE_FORM } from '../../domain/rate.js';
+import { parseRate, RATE_FORM } from '../../domain/token.js';
 import { duration, orNull, text } from './units.js';
 
 export const rate = text.refine((value) => parseRate(value) !== undefined, `expected a rate ${RATE_FORM}`);

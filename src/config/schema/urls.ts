@@ -1,4 +1,4 @@
-import { isSocketLike, parseUpstreamUrl, SOCKET_URL_RULE } from '../../domain/upstream-url.js';
+import { isSocketLike, parseUpstreamUrl, SOCKET_URL_RULE } from '../../domain/urls.js';
 import { orNull, text } from './units.js';
 
 export const upstreamUrl = text

@@ -8,7 +8,7 @@ import {
 } from '@opentelemetry/sdk-trace-base';
 import { fetchLimited, openAgent } from '../../net/fetch-limited.js';
 import { createLogThrottle } from '../../util/time.js';
-import type { TracingEvents } from './trace.js';
+import type { TracingEvents } from '../tracing.js';
 
 /** Maximum number of spans that wait for the collector; further ones are dropped. */
 const MAX_WAITING = 8_192;

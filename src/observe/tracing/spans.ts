@@ -17,7 +17,7 @@ import {
 import { portOf } from '../../util/addresses.js';
 import { maskedStart, ownCopy } from '../../util/text.js';
 
-import { readVersion } from '../version.js';
+import { readVersion } from '../../files/files.js';
 import { createSending } from './sending.js';
 import {
   type RequestTrace,
@@ -30,7 +30,7 @@ import {
   type Tracing,
   type TracingEvents,
   type TracingSettings,
-} from './trace.js';
+} from '../tracing.js';
 
 const PATH = '/v1/traces';
 /** Maximum time that an exiting process waits for its collector. */

@@ -2,9 +2,8 @@ import cluster from 'node:cluster';
 import { setFlagsFromString } from 'node:v8';
 import type { Config } from '../../config/schema/config.js';
 import type { Log, LogSink } from '../../observe/log.js';
-import { metrics } from '../../observe/metrics.js';
-import { observeStoreOperation } from '../../observe/metrics/store.js';
-import { currentTrace, openTracing, type Tracing } from '../../observe/tracing.js';
+import { metrics, observeStoreOperation } from '../../observe/metrics.js';
+import { currentTrace, type Tracing } from '../../observe/tracing.js';
 import type { OnOperation } from '../../store/measured.js';
 import { isEnd, releaseSignals } from './early-signals.js';
 
@@ -80,7 +79,9 @@ export async function loadModules(
 
 export async function startTracing({ tracing }: Config, log: Log): Promise<Tracing | undefined> {
   if (tracing === null) return undefined;
-  return openTracing(tracing, {
+  // Processes without tracing do not load the SDK.
+  const { createTracing } = await import('../../observe/tracing/spans.js');
+  return createTracing(tracing, {
     dropped: (spans, reason) => {
       metrics.droppedSpans.inc(spans);
       if (reason !== null) log.warn({ reason, otlp: tracing.otlp }, 'trace export failed; spans dropped');

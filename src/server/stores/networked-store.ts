@@ -1,12 +1,7 @@
 import type { Config } from '../../config/schema/config.js';
 import { connectionFields } from '../../util/system-error.js';
 import type { Log } from '../../observe/log.js';
-import {
-  countCacheLookup,
-  invalidationLag,
-  noteLinkAlive,
-  storeMetrics,
-} from '../../observe/metrics/store.js';
+import { countCacheLookup, invalidationLag, noteLinkAlive, storeMetrics } from '../../observe/metrics.js';
 import type { KnownRevocations } from '../../store/cache/bridge.js';
 import { cachedStore, TokenCache } from '../../store/cache/token-cache.js';
 import { keyOf, QUESTION as QUESTIONS } from '../../store/core/kinds.js';

@@ -1,7 +1,7 @@
 import { createLogThrottle } from '../../util/time.js';
 import type { Config } from '../../config/schema/config.js';
 import type { Log } from '../../observe/log.js';
-import { countHistoryChange, storeMetrics } from '../../observe/metrics/store.js';
+import { countHistoryChange, storeMetrics } from '../../observe/metrics.js';
 import { Creations, RevocationFiles, Revocations } from '../../store/revocations.js';
 import { CHANGED_KEYS, endedByName } from '../../store/endings.js';
 import {

@@ -7,7 +7,7 @@ import type { SessionStore, SessionWithOwner } from '../core/sessions.js';
 import type { Coverage, Owners } from './entries.js';
 import { mapMaybe, type MaybePromise } from '../../util/async.js';
 import type { TokenStore } from '../core/tokens.js';
-import { upTo } from '../../util/lru.js';
+import { upTo } from '../../util/collections.js';
 
 export type KnownRevocations = Pick<Revocations, 'hasToken' | 'hasSession'>;
 

@@ -1,7 +1,7 @@
 import { LRUCache } from 'lru-cache';
 import type { TokenWithOwner } from '../core/token-records.js';
 import { isSameUser, type User } from '../../domain/user.js';
-import { upTo } from '../../util/lru.js';
+import { upTo } from '../../util/collections.js';
 
 export interface Entry {
   readonly found: TokenWithOwner;

@@ -1,5 +1,5 @@
 /** Customers, services and users, and atomic changes of several records. */
-import { costOfHash } from '../../domain/password-cost.js';
+import { costOfHash } from '../../domain/limits.js';
 import type { Token } from '../../domain/token.js';
 import { loginKey, type User } from '../../domain/user.js';
 import { mapMaybe } from '../../util/async.js';

@@ -1,13 +1,12 @@
 /** The kinds of records: the prefix of their keys, and how their values are checked. */
-import type { RecordedLogout } from '../../domain/provider-logout.js';
+import type { RecordedLogout, Session } from '../../domain/session.js';
 import type { EpochMs } from '../../util/time.js';
 import { RecordNewer, RecordUnreadable, unlessDamaged } from '../faults.js';
 import type { Key, Stored } from './kv.js';
-import * as records from '../records.js';
-import type { Session } from '../../domain/session.js';
 import type { SessionUse, Token, TokenUse } from '../../domain/token.js';
 import type { Customer, Service, User } from '../../domain/user.js';
 import { payloadOf, type StoredWebhookEvent } from '../../domain/webhook.js';
+import * as records from '../records.js';
 
 /** Names of indexes. Scores are 0 unless the comment says otherwise. */
 

@@ -5,7 +5,7 @@
 import { LRUCache } from 'lru-cache';
 import type { EpochMs } from '../../util/time.js';
 import { mapMaybe, type MaybePromise } from '../../util/async.js';
-import { upTo } from '../../util/lru.js';
+import { upTo } from '../../util/collections.js';
 
 /** `KIND:ID`, as in `user:U1`. */
 export type Key = string;

@@ -1,5 +1,11 @@
 /** Sessions, the logouts that end them, and sudo grants. */
-import { type Session, sessionEndsAt } from '../../domain/session.js';
+import {
+  type Session,
+  sessionEndsAt,
+  isEndedBy,
+  type PendingLogin,
+  type RecordedLogout,
+} from '../../domain/session.js';
 import { isAsVerified, type User, type VerifiedOwner } from '../../domain/user.js';
 import {
   EXPIRY,
@@ -14,7 +20,6 @@ import {
   USER,
   valueOf,
 } from './kinds.js';
-import { isEndedBy, type PendingLogin, type RecordedLogout } from '../../domain/provider-logout.js';
 import type { SessionUse } from '../../domain/token.js';
 import { mapMaybe, type MaybePromise } from '../../util/async.js';
 import type { EpochMs } from '../../util/time.js';

@@ -1,7 +1,7 @@
 /** Tokens as records with their indexes, in a transaction. */
 import { isDeepStrictEqual } from 'node:util';
 import type { EpochMs } from '../../util/time.js';
-import { idsAfter, type Token, type TokenUse } from '../../domain/token.js';
+import { idsAfter, type Token, type TokenUse, type Rotation } from '../../domain/token.js';
 import { isAsVerified, type User, type VerifiedOwner } from '../../domain/user.js';
 import type { WebhookEventType } from '../../domain/webhook.js';
 import type { MaybePromise } from '../../util/async.js';
@@ -27,7 +27,6 @@ import {
 } from './kinds.js';
 import { countOf, type Member, type Range } from './kv.js';
 import type { Transaction, Transactor } from './transaction.js';
-import type { Rotation } from '../../domain/rotation.js';
 
 export interface TokenWithOwner {
   readonly token: Token;

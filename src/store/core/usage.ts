@@ -1,6 +1,6 @@
 /** Last uses, one-time passwords, counts of writes and of requests; and the keys that sign assertions. */
 import { type EpochMs, HOUR_MS } from '../../util/time.js';
-import type { SessionUse, TokenUse } from '../../domain/token.js';
+import { type SessionUse, type TokenUse, type Rate, takeFrom } from '../../domain/token.js';
 import {
   ATTEMPTS,
   EXPIRY,
@@ -17,7 +17,6 @@ import {
   valueOf,
   WRITES,
 } from './kinds.js';
-import { type Rate, takeFrom } from '../../domain/rate.js';
 import { mapMaybe } from '../../util/async.js';
 import type { SigningKeys } from '../../domain/signing-key.js';
 import { type AttemptCount, encode } from '../records.js';

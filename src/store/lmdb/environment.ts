@@ -1,7 +1,7 @@
 import { chmodSync, statfsSync } from 'node:fs';
 import { join } from 'node:path';
 import { ABORT, type Database, open, type RootDatabase } from 'lmdb';
-import { makeFolder } from '../../files/make-folder.js';
+import { makeFolder } from '../../files/files.js';
 import { StoreUnavailable } from '../faults.js';
 import { refuseDamaged, refuseForbidden, unopened } from './unopened.js';
 import { keyOf, QUESTION } from '../core/kinds.js';

@@ -12,7 +12,7 @@ import {
 import { constants } from 'node:os';
 import { basename, dirname } from 'node:path';
 import { describeSystemError } from '../../util/system-error.js';
-import { LinkRefused, symbolic } from '../../files/write-file.js';
+import { LinkRefused, symbolic } from '../../files/files.js';
 import { StoreUnavailable } from '../faults.js';
 
 const MAKE_WRITABLE = 'make it writable for the user that runs Latchkey (chown)';

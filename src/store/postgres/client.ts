@@ -14,7 +14,7 @@ import { MAX_TIMER_MS } from '../../util/time.js';
 import type { Changing } from '../core/kv.js';
 import { OutcomeUnknown, StoreUnavailable } from '../faults.js';
 import { Schema } from './schema.js';
-import { parsePostgresUrl } from '../../domain/postgres-address.js';
+import { parsePostgresUrl } from '../../domain/urls.js';
 import { ConnectionFailed } from '../../util/system-error.js';
 import { tlsOptions } from '../tls.js';
 

@@ -1,12 +1,7 @@
 import type { ConnectionOptions } from 'node:tls';
 import { Redis, type RedisOptions, ReplyError } from 'ioredis';
 import type { Config } from '../../config/schema/config.js';
-import {
-  parseAddress,
-  parseRedisUrl,
-  type RedisAddress,
-  type RedisNode,
-} from '../../domain/redis-address.js';
+import { parseAddress, parseRedisUrl, type RedisAddress, type RedisNode } from '../../domain/urls.js';
 import { ConnectionFailed } from '../../util/system-error.js';
 import { tlsOptions } from '../tls.js';
 

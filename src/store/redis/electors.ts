@@ -1,5 +1,5 @@
 import type { Redis } from 'ioredis';
-import type { RedisAddress, RedisNode } from '../../domain/redis-address.js';
+import type { RedisAddress, RedisNode } from '../../domain/urls.js';
 import {
   addressText,
   connectionToClusterNode,

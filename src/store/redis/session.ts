@@ -1,5 +1,5 @@
 import { Command, type Redis, ReplyError } from 'ioredis';
-import type { RedisNode } from '../../domain/redis-address.js';
+import type { RedisNode } from '../../domain/urls.js';
 import type { AgreedMaster, MasterElectors } from './electors.js';
 import { addressText, connectionTo, open, type RedisSettings } from './connect.js';
 

@@ -1,5 +1,10 @@
-import { type RotationTerms, rotationOf } from '../../../src/domain/rotation.js';
-import { newTokenId, successorIdOf, type Token } from '../../../src/domain/token.js';
+import {
+  type RotationTerms,
+  rotationOf,
+  newTokenId,
+  successorIdOf,
+  type Token,
+} from '../../../src/domain/token.js';
 import type { Store } from '../../../src/store/core/store.js';
 import type { TokenLimits } from '../../../src/store/core/token-records.js';
 import type { Check } from './check.js';

@@ -1,5 +1,4 @@
-import { rotationOf } from '../../../src/domain/rotation.js';
-import type { Token } from '../../../src/domain/token.js';
+import { rotationOf, type Token } from '../../../src/domain/token.js';
 import type { Check } from './check.js';
 import { declaredTokensContract } from './declared-tokens.js';
 import { rotationsContract } from './rotations.js';

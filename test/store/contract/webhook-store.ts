@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { rotationOf } from '../../../src/domain/rotation.js';
+import { rotationOf } from '../../../src/domain/token.js';
 import { WEBHOOK_EVENTS } from '../../../src/domain/webhook.js';
 import { MAX_DEAD, MAX_QUEUED } from '../../../src/store/core/events.js';
 import type { Store } from '../../../src/store/core/store.js';

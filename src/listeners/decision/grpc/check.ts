@@ -22,13 +22,12 @@ import {
   type Received,
   setField,
 } from './messages.js';
-import { isIP } from 'node:net';
-import { firstField, LINE_BYTES } from '../../../http/fields.js';
-import type { FieldSplitter } from '../../../http/joined-fields.js';
+import { firstField, LINE_BYTES, type FieldSplitter } from '../../../http/fields.js';
 import { type Bytes, COLON, consistsOf, HTAB, SP, TOKEN } from '../../../http1/bytes.js';
 import { fieldFault, Framing } from '../../../http1/framing.js';
 import { parseRefusal } from '../../../pipeline/faults.js';
 import type { OriginalRequest } from '../protocols.js';
+import { isIP } from 'node:net';
 
 /** Codes of `google.rpc.Code`. */
 const OK = 0;

@@ -4,12 +4,64 @@ import {
   constants,
   fchownSync,
   fstatSync,
+  lstatSync,
+  mkdirSync,
   openSync,
+  readFileSync,
   rmSync,
   statSync,
   writeFileSync,
 } from 'node:fs';
 import { dirname } from 'node:path';
+
+/** Maximum size of a file that an operator writes, in bytes. */
+const MAX_BYTES = 32 * 1024 * 1024;
+
+/**
+ * Reads a regular file: a named pipe blocks the process until someone writes to it, and a device
+ * may never end.
+ *
+ * @throws Error that continues "the file cannot be read:"; a system error has its code
+ */
+export function readRegularFile(file: string, limit = MAX_BYTES): Buffer {
+  // Without this flag, opening a named pipe waits for a writer.
+  const descriptor = openSync(file, constants.O_RDONLY | constants.O_NONBLOCK);
+  try {
+    const stats = fstatSync(descriptor);
+    if (!stats.isFile() && !stats.isDirectory()) throw new Error('it is not a regular file');
+    if (stats.size > limit) throw new Error(`it is over ${limit} bytes`);
+    return readFileSync(descriptor);
+  } finally {
+    closeSync(descriptor);
+  }
+}
+
+/**
+ * Creates a folder with its parents. `mkdir` of Node with `recursive` never ends where the parent
+ * exists and takes no folder (ENOENT), as in `/proc`.
+ */
+export function makeFolder(path: string, mode = 0o777): void {
+  try {
+    mkdirSync(path, { mode });
+  } catch (error) {
+    // An existing folder may also be reported as EROFS or EACCES.
+    if (isFolder(path)) return;
+    const parent = dirname(path);
+    const isParentMissing = (error as NodeJS.ErrnoException).code === 'ENOENT' && !exists(parent);
+    if (!isParentMissing || parent === path) throw error;
+    makeFolder(parent, mode);
+    makeFolder(path, mode);
+  }
+}
+
+/** Whether anything has this path, even a link to nothing. */
+function exists(path: string): boolean {
+  return lstatSync(path, { throwIfNoEntry: false }) !== undefined;
+}
+
+function isFolder(path: string): boolean {
+  return statSync(path, { throwIfNoEntry: false })?.isDirectory() === true;
+}
 
 const MODE = 0o600;
 
@@ -84,4 +136,9 @@ function openNew(file: string, flags: number): number {
 
 function isRoot(): boolean {
   return process.getuid?.() === 0;
+}
+
+export function readVersion(): string {
+  const file = new URL('../../package.json', import.meta.url);
+  return (JSON.parse(readFileSync(file, 'utf8')) as { version: string }).version;
 }
