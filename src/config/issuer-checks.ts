@@ -4,7 +4,7 @@ import { vendorNames } from './derived.js';
 import { isTaken } from './header-checks.js';
 import { type Add, type ConfigWarning, suggestion } from './fault.js';
 import type { Config } from './schema/config.js';
-import { isKeySetUrl } from './schema/urls.js';
+import { isKeySetUrl } from './schema/units.js';
 import { clientKeyAlgorithm } from '../accounts/oidc/settings.js';
 import { privateKeyIn, readText, tlsFileFaults } from './certificate.js';
 import type { Lines } from '../policy/rules.js';

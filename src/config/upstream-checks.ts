@@ -7,7 +7,7 @@ import { portOf } from '../util/addresses.js';
 import type { Path } from './positions.js';
 import type { Config } from './schema/config.js';
 import { EVERY_ADDRESS } from './schema/listen.js';
-import { isLoopback } from './schema/urls.js';
+import { isLoopback } from './schema/units.js';
 import { tlsFileFaults } from './certificate.js';
 
 export function checkUpstreams(config: Config, add: Add): void {

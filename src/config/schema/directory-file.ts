@@ -11,7 +11,7 @@ import { isMadeUp } from '../../domain/secret.js';
 import { costOfHash, MAX_PASSWORD_COST } from '../../domain/password-cost.js';
 import { anyText, flag, id, text } from './units.js';
 import { parseTime } from '../../util/time.js';
-import { addresses, rate } from './token-limits.js';
+import { addresses, rate } from './tokens.js';
 
 /** A SHA-256 in hexadecimal, the form in which a directory file holds a secret. */
 const sha256 = z
