@@ -1,6 +1,6 @@
 import { AUTHORIZATION } from '../http/authorization.js';
 import { LOGIN_STATE_COOKIE, maySetCookie } from '../http/cookies.js';
-import { vendorNames } from './derived.js';
+import { settingsOf, vendorNames } from './derived.js';
 import { isTaken } from './header-checks.js';
 import { type Add, type ConfigWarning, suggestion } from './fault.js';
 import type { Config } from './schema/config.js';
@@ -8,8 +8,6 @@ import { isKeySetUrl } from './schema/units.js';
 import { clientKeyAlgorithm } from '../accounts/oidc/settings.js';
 import { privateKeyIn, readText, tlsFileFaults } from './certificate.js';
 import type { Lines } from '../policy/rules.js';
-
-type OnUnauthenticated = Config['default_route']['on_unauthenticated'];
 
 export function checkOidc(config: Config, add: Add): void {
   checkLoginPage(config, add);
@@ -39,37 +37,14 @@ function isLoginState(cookie: string): boolean {
 /** Browsers can be sent to a login page only if its session is valid where they come from. */
 function checkLoginPage(config: Config, add: Add): void {
   const { ui } = config.interface;
-  checkLoginNames(config, add);
-  if (ui.enabled && ui.host === null) return;
-  const reason = ui.enabled ? 'sessions on interface.ui.host are separate' : 'the web page is off';
-  const fault = (path: readonly (string | number)[]) =>
-    add([...path, 'on_unauthenticated'], `browsers cannot be redirected to the login: ${reason}`);
-  for (const [path, on] of loginsOf(config)) if (on !== undefined && on !== 'json') fault(path);
-} // prettier-ignore
-
-function loginsOf({
-  on_unauthenticated: on,
-  default_route: fallback,
-  routes,
-}: Config): [(string | number)[], OnUnauthenticated][] {
-  return [
-    [[], on],
-    [['default_route'], fallback.on_unauthenticated],
-    ...routes.map((route, i): [(string | number)[], OnUnauthenticated] => [
-      ['routes', i],
-      route.on_unauthenticated,
-    ]),
-  ];
-}
-
-function checkLoginNames(config: Config, add: Add): void {
   const names = config.login.oidc.map(({ name }) => name);
-  for (const [path, on] of loginsOf(config))
+  const reason = ui.enabled ? 'sessions on interface.ui.host are separate' : 'the web page is off';
+  for (const [on, at] of settingsOf(config, 'on_unauthenticated')) {
     if (typeof on === 'object' && !names.includes(on.login))
-      add(
-        [...path, 'on_unauthenticated', 'login'],
-        `no such provider in login.oidc${suggestion(on.login, names)}`,
-      );
+      add([...at, 'login'], `no such provider in login.oidc${suggestion(on.login, names)}`);
+    if (on !== undefined && on !== 'json' && !(ui.enabled && ui.host === null))
+      add(at, `browsers cannot be redirected to the login: ${reason}`);
+  }
 }
 
 type Fault = (path: readonly (string | number)[], message: string) => void;

@@ -4,7 +4,7 @@ import { type Add, type ConfigWarning, suggestion } from './fault.js';
 import { addressesOf } from './derived.js';
 import { upstreamUrl } from '../domain/upstream-url.js';
 import { portOf } from '../util/addresses.js';
-import type { Path } from './positions.js';
+import type { Path } from './yaml.js';
 import type { Config } from './schema/config.js';
 import { EVERY_ADDRESS } from './schema/listen.js';
 import { isLoopback } from './schema/units.js';
