@@ -11,7 +11,7 @@ import { configSchema } from '../config/schema/config.js';
 import { directorySchema } from '../config/schema/directory-file.js';
 import type { Facts } from '../config/schema/units.js';
 import { shadowSchema } from '../config/schema/policy.js';
-import { upstreamWarnings } from '../config/upstream-checks.js';
+import { upstreamWarnings } from '../config/cross-checks.js';
 import { counted, maskTokens, printable } from '../util/text.js';
 import type { Subject } from '../domain/credential.js';
 import type { Explanation } from '../gate/explain.js';

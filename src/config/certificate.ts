@@ -133,18 +133,21 @@ export function privateKeyIn(text: string): Read<KeyObject> {
   }
 }
 
-type Key = 'ca' | 'cert' | 'key';
+type ClientSetting = 'ca' | 'cert' | 'key';
+type ClientFiles = Readonly<Partial<Record<ClientSetting, string | null>>>;
 
-/** Returns the faults of a TLS client's files, each with the setting that names the file. */
-export function tlsFileFaults(files: Readonly<Record<Key, string | null>>): [Key, string][] {
-  const faults: [Key, string][] = [];
-  const note = (key: Key, message: string) => void faults.push([key, message]);
-  parseFile('ca', files.ca, certificatesIn, note);
-  const cert = parseFile('cert', files.cert, certificatesIn, note);
-  const key = parseFile('key', files.key, privateKeyIn, note);
-  if (files.cert !== null && files.key === null) note('cert', 'a certificate needs its key; set key');
-  if (files.key !== null && files.cert === null) note('key', 'a key needs its certificate; set cert');
-  if (cert !== undefined && key !== undefined && !cert.parsed[0]?.checkPrivateKey(key.parsed))
+/** Checks the files of a TLS client. */
+export function checkTlsFiles(
+  files: ClientFiles | null,
+  note: (setting: ClientSetting, message: string) => void,
+): void {
+  if (files === null) return;
+  const { ca = null, cert = null, key = null } = files;
+  parseFile('ca', ca, certificatesIn, note);
+  const chain = parseFile('cert', cert, certificatesIn, note);
+  const privateKey = parseFile('key', key, privateKeyIn, note);
+  if (cert !== null && key === null) note('cert', 'a certificate needs its key; set key');
+  if (key !== null && cert === null) note('key', 'a key needs its certificate; set cert');
+  if (chain !== undefined && privateKey !== undefined && !chain.parsed[0]?.checkPrivateKey(privateKey.parsed))
     note('key', 'the key does not match the certificate in cert');
-  return faults;
 }
