@@ -7,7 +7,6 @@
  *   'config/schema-walk': typeof import('../../src/config/schema-walk.js'),
  *   'config/schema/config': typeof import('../../src/config/schema/config.js'),
  *   'config/schema/directory-file': typeof import('../../src/config/schema/directory-file.js'),
- *   'config/shadow': typeof import('../../src/config/shadow.js'),
  *   'domain/secret': typeof import('../../src/domain/secret.js'),
  *   'endpoints/openapi/document': typeof import('../../src/endpoints/openapi/document.js'),
  *   'gate/authenticate': typeof import('../../src/gate/authenticate.js'),

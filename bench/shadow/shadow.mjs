@@ -19,9 +19,8 @@ if (values.help) {
 }
 
 const PER_ROUND = 20_000;
-const { loadConfigToServe } = await built('config/load');
+const { loadConfigToServe, withShadow } = await built('config/load');
 const { compilePolicy } = await built('config/policy');
-const { withShadow } = await built('config/shadow');
 const { syntheticToken } = await built('gate/what-if');
 const { Gate } = await built('gate/gate');
 const { Ownership } = await built('gate/ownership');

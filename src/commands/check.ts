@@ -3,7 +3,7 @@ import { referenceWarnings, directoryRules, loadDirectory } from '../config/dire
 import { type Expectation, expectSchema, loadExpectations } from '../config/expect.js';
 import { ConfigError, formatFault } from '../config/fault.js';
 import { namedHosts, openRoutes } from '../config/derived.js';
-import { loadConfigToServe, type LoadedConfig } from '../config/load.js';
+import { loadConfigToServe, type LoadedConfig, withShadow } from '../config/load.js';
 import { patternWarnings } from '../config/policy-checks.js';
 import { claimWarnings } from '../config/issuer-checks.js';
 import { routeWarnings, shadowWarnings } from '../config/route-warnings.js';
@@ -11,8 +11,7 @@ import { configSchema } from '../config/schema/config.js';
 import { directorySchema } from '../config/schema/directory-file.js';
 import type { Facts } from '../config/schema/units.js';
 import { shadowSchema } from '../config/schema/policy.js';
-import { withShadow } from '../config/shadow.js';
-import { upstreamWarnings } from '../config/upstream-checks.js';
+import { upstreamWarnings } from '../config/cross-checks.js';
 import { counted, maskTokens, printable } from '../util/text.js';
 import type { Subject } from '../domain/credential.js';
 import type { Explanation } from '../gate/explain.js';

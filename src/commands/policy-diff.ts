@@ -1,6 +1,5 @@
 import { relative } from 'node:path';
-import { loadCandidate } from '../config/candidate.js';
-import { loadConfig } from '../config/load.js';
+import { loadCandidate, loadConfig } from '../config/load.js';
 import { counted, maskTokens, printable } from '../util/text.js';
 import { METHODS } from '../domain/methods.js';
 import { type ComparedPolicies, diffPolicies } from '../policy-diff/compare.js';

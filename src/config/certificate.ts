@@ -30,30 +30,40 @@ export function readCertificate(
     sound = false;
     add(['listen', 'tls', setting], message);
   };
-  const unwrap = <T>(setting: Setting, read: Read<T>): T | undefined => {
-    if ('value' in read) return read.value;
-    note(setting, read.fault);
-    return undefined;
-  };
-  const text = (setting: Setting, file: string) => unwrap(setting, readText(file));
-  const cert = text('cert', tls.cert);
-  const key = text('key', tls.key);
-  const clientCa = tls.client_ca === null ? null : text('client_ca', tls.client_ca);
-  const chain = cert === undefined ? [] : (unwrap('cert', certificatesIn(cert)) ?? []);
-  const privateKey = key === undefined ? undefined : unwrap('key', privateKeyIn(key));
-  if (clientCa != null) unwrap('client_ca', certificatesIn(clientCa));
-  if (privateKey !== undefined && chain[0]?.checkPrivateKey(privateKey) === false)
+  const cert = parseFile('cert', tls.cert, certificatesIn, note);
+  const key = parseFile('key', tls.key, privateKeyIn, note);
+  const clientCa = parseFile('client_ca', tls.client_ca, certificatesIn, note);
+  if (cert !== undefined && key !== undefined && !cert.parsed[0]?.checkPrivateKey(key.parsed))
     note('key', 'the key does not match the certificate in listen.tls.cert');
-  if (!sound || cert === undefined || key === undefined || clientCa === undefined) return null;
-  checkWithOpenSsl(cert, key, clientCa, note);
-  const expiresAt = Math.min(...chain.map(({ validTo }) => Date.parse(validTo)));
-  return { cert, key, clientCa, expiresAt, warnings: warningsOf(chain, now) };
+  if (!sound || cert === undefined || key === undefined) return null;
+  const texts = { cert: cert.text, key: key.text, clientCa: clientCa?.text ?? null };
+  checkWithOpenSsl(texts, note);
+  const expiresAt = Math.min(...cert.parsed.map(({ validTo }) => Date.parse(validTo)));
+  return { ...texts, expiresAt, warnings: warningsOf(cert.parsed, now) };
+}
+
+/** Returns the text of a file and what it contains; undefined for a fault, which is noted, or without a file. */
+function parseFile<Key, T>(
+  setting: Key,
+  file: string | null,
+  parse: (text: string) => Read<T>,
+  note: (setting: Key, message: string) => void,
+): { readonly text: string; readonly parsed: T } | undefined {
+  if (file === null) return undefined;
+  const text = readText(file);
+  const parsed = 'fault' in text ? text : parse(text.value);
+  if ('value' in text && 'value' in parsed) return { text: text.value, parsed: parsed.value };
+  if ('fault' in parsed) note(setting, parsed.fault);
+  return undefined;
 }
 
 /** Reports what only OpenSSL detects: keys and signatures that are too weak for it. */
-function checkWithOpenSsl(cert: string, key: string, ca: string | null, note: Note): void {
+function checkWithOpenSsl(
+  { cert, key, clientCa }: Pick<ListenerCertificate, 'cert' | 'key' | 'clientCa'>,
+  note: Note,
+): void {
   try {
-    createSecureContext({ cert, key, ca: ca ?? undefined });
+    createSecureContext({ cert, key, ca: clientCa ?? undefined });
   } catch (error) {
     note('cert', `OpenSSL refuses it (${error instanceof Error ? error.message : String(error)})`);
   }
@@ -123,29 +133,21 @@ export function privateKeyIn(text: string): Read<KeyObject> {
   }
 }
 
-type Key = 'ca' | 'cert' | 'key';
+type ClientSetting = 'ca' | 'cert' | 'key';
+type ClientFiles = Readonly<Partial<Record<ClientSetting, string | null>>>;
 
-/** Returns the faults of a TLS client's files, each with the setting that names the file. */
-export function tlsFileFaults(files: Readonly<Record<Key, string | null>>): [Key, string][] {
-  const faults: [Key, string][] = [];
-  const read = <T>(key: Key, parse: (text: string) => Read<T>): T | undefined => {
-    const file = files[key];
-    if (file === null) return undefined;
-    const text = readText(file);
-    const parsed = 'fault' in text ? text : parse(text.value);
-    if ('value' in parsed) return parsed.value;
-    faults.push([key, parsed.fault]);
-    return undefined;
-  };
-  read('ca', certificatesIn);
-  const certificate = read('cert', certificatesIn)?.[0];
-  const key = read('key', privateKeyIn);
-  if (files.cert !== null && files.key === null)
-    faults.push(['cert', 'a certificate needs its key; set key']);
-  if (files.key !== null && files.cert === null)
-    faults.push(['key', 'a key needs its certificate; set cert']);
-  if (certificate !== undefined && key !== undefined && !certificate.checkPrivateKey(key)) {
-    faults.push(['key', 'the key does not match the certificate in cert']);
-  }
-  return faults;
+/** Checks the files of a TLS client. */
+export function checkTlsFiles(
+  files: ClientFiles | null,
+  note: (setting: ClientSetting, message: string) => void,
+): void {
+  if (files === null) return;
+  const { ca = null, cert = null, key = null } = files;
+  parseFile('ca', ca, certificatesIn, note);
+  const chain = parseFile('cert', cert, certificatesIn, note);
+  const privateKey = parseFile('key', key, privateKeyIn, note);
+  if (cert !== null && key === null) note('cert', 'a certificate needs its key; set key');
+  if (key !== null && cert === null) note('key', 'a key needs its certificate; set cert');
+  if (chain !== undefined && privateKey !== undefined && !chain.parsed[0]?.checkPrivateKey(privateKey.parsed))
+    note('key', 'the key does not match the certificate in cert');
 }

@@ -1,7 +1,7 @@
 import type { z } from 'zod';
 import { ConfigError, type Fault, formatFault, ALTERNATIVES, nearest, suggestion } from './fault.js';
 import { exampleAt, isSecret, knownKeys } from './schema-walk.js';
-import type { Path } from './positions.js';
+import type { Path } from './yaml.js';
 import type { Source } from './source.js';
 
 /**

@@ -135,6 +135,21 @@ export function reservedIdentity({ identity }: Config): { names: string[]; prefi
   };
 }
 
+/** Returns a setting at the top, in each route and in the default route, with its path. */
+export function settingsOf<Key extends 'cors' | 'on_unauthenticated'>(config: Config, key: Key) {
+  const { routes, default_route: fallback } = config;
+  return [
+    [config[key], [key]],
+    ...routes.map((route, i) => [route[key], ['routes', i, key]] as const),
+    [fallback[key], ['default_route', key]],
+  ] as const;
+}
+
+/** Whether pages of any other origin may read responses. */
+export function hasCors(config: Config): boolean {
+  return settingsOf(config, 'cors').some(([settings]) => settings !== false && settings != null);
+}
+
 export function addressesOf({ url, urls }: Config['upstreams'][string]): readonly string[] {
   return urls ?? (url === undefined ? [] : [url]);
 }

@@ -11,7 +11,7 @@ import {
   nearId,
   suggestion,
 } from './fault.js';
-import type { Path } from './positions.js';
+import type { Path } from './yaml.js';
 import { checkSource } from './check-source.js';
 import { isSecret, secretKeys } from './schema-walk.js';
 import { type ExpansionRule, readSource, type Source } from './source.js';

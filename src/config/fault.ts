@@ -1,4 +1,4 @@
-import type { Path } from './positions.js';
+import type { Path } from './yaml.js';
 import { editDistance } from '../util/text.js';
 
 export interface Fault {

@@ -2,9 +2,7 @@ import type { Add } from './fault.js';
 import { foldName, FORWARDED_PREFIX, NEVER_FORWARDED, ProtectedFields } from '../http/protected-fields.js';
 import { FORWARDED_IDENTITY, identityPreset } from './schema/identity-presets.js';
 import type { Config } from './schema/config.js';
-import { credentialNames, reservedIdentity } from './derived.js';
-import type { CorsSettings } from '../domain/cors.js';
-import type { Path } from './positions.js';
+import { credentialNames, reservedIdentity, settingsOf } from './derived.js';
 import type { Source } from './source.js';
 
 export function checkIdentity(config: Config, add: Add): void {
@@ -85,7 +83,8 @@ const HTTP = /^https?:$/;
 
 /** An origin that no browser sends would allow nobody, and look as if it did. */
 export function checkCors(config: Config, { written }: Pick<Source, 'written'>, add: Add): void {
-  for (const [settings, at] of corsSettings(config)) {
+  for (const [settings, at] of settingsOf(config, 'cors')) {
+    if (settings === false || settings == null) continue;
     const origins = [settings.origins].flat();
     origins.forEach((origin, i) => {
       const path = Array.isArray(settings.origins) ? [...at, 'origins', i] : [...at, 'origins'];
@@ -95,21 +94,6 @@ export function checkCors(config: Config, { written }: Pick<Source, 'written'>, 
     if (settings.credentials && origins.includes('*'))
       add([...at, 'credentials'], 'browsers refuse credentials with origins: "*"; list the origins');
   }
-}
-
-export function corsSettings({
-  cors,
-  routes,
-  default_route: fallback,
-}: Config): (readonly [CorsSettings, Path])[] {
-  const all: (readonly [CorsSettings | false | null | undefined, Path])[] = [
-    [cors, ['cors']],
-    ...routes.map((route, i) => [route.cors, ['routes', i, 'cors']] as const),
-    [fallback.cors, ['default_route', 'cors']],
-  ];
-  return all.flatMap(([settings, at]) =>
-    settings === false || settings == null ? [] : [[settings, at] as const],
-  );
 }
 
 /** @param hidden whether the origin was expanded, so that it must not be shown */

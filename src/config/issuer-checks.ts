@@ -1,15 +1,13 @@
 import { AUTHORIZATION } from '../http/authorization.js';
 import { LOGIN_STATE_COOKIE, maySetCookie } from '../http/cookies.js';
-import { vendorNames } from './derived.js';
+import { settingsOf, vendorNames } from './derived.js';
 import { isTaken } from './header-checks.js';
 import { type Add, type ConfigWarning, suggestion } from './fault.js';
 import type { Config } from './schema/config.js';
-import { isKeySetUrl } from './schema/urls.js';
+import { isKeySetUrl } from './schema/units.js';
 import { clientKeyAlgorithm } from '../accounts/oidc/settings.js';
-import { privateKeyIn, readText, tlsFileFaults } from './certificate.js';
+import { privateKeyIn, readText, checkTlsFiles } from './certificate.js';
 import type { Lines } from '../policy/rules.js';
-
-type OnUnauthenticated = Config['default_route']['on_unauthenticated'];
 
 export function checkOidc(config: Config, add: Add): void {
   checkLoginPage(config, add);
@@ -39,43 +37,18 @@ function isLoginState(cookie: string): boolean {
 /** Browsers can be sent to a login page only if its session is valid where they come from. */
 function checkLoginPage(config: Config, add: Add): void {
   const { ui } = config.interface;
-  checkLoginNames(config, add);
-  if (ui.enabled && ui.host === null) return;
-  const reason = ui.enabled ? 'sessions on interface.ui.host are separate' : 'the web page is off';
-  const fault = (path: readonly (string | number)[]) =>
-    add([...path, 'on_unauthenticated'], `browsers cannot be redirected to the login: ${reason}`);
-  for (const [path, on] of loginsOf(config)) if (on !== undefined && on !== 'json') fault(path);
-} // prettier-ignore
-
-function loginsOf({
-  on_unauthenticated: on,
-  default_route: fallback,
-  routes,
-}: Config): [(string | number)[], OnUnauthenticated][] {
-  return [
-    [[], on],
-    [['default_route'], fallback.on_unauthenticated],
-    ...routes.map((route, i): [(string | number)[], OnUnauthenticated] => [
-      ['routes', i],
-      route.on_unauthenticated,
-    ]),
-  ];
-}
-
-function checkLoginNames(config: Config, add: Add): void {
   const names = config.login.oidc.map(({ name }) => name);
-  for (const [path, on] of loginsOf(config))
+  const reason = ui.enabled ? 'sessions on interface.ui.host are separate' : 'the web page is off';
+  for (const [on, at] of settingsOf(config, 'on_unauthenticated')) {
     if (typeof on === 'object' && !names.includes(on.login))
-      add(
-        [...path, 'on_unauthenticated', 'login'],
-        `no such provider in login.oidc${suggestion(on.login, names)}`,
-      );
+      add([...at, 'login'], `no such provider in login.oidc${suggestion(on.login, names)}`);
+    if (on !== undefined && on !== 'json' && !(ui.enabled && ui.host === null))
+      add(at, `browsers cannot be redirected to the login: ${reason}`);
+  }
 }
-
-type Fault = (path: readonly (string | number)[], message: string) => void;
 
 /** Checks that no name and no issuer is listed twice. */
-function checkDistinct(what: string, list: readonly { name: string; issuer: string }[], at: Fault): void {
+function checkDistinct(what: string, list: readonly { name: string; issuer: string }[], at: Add): void {
   for (const key of ['name', 'issuer'] as const)
     list.forEach((each, i) => {
       if (list.findIndex((other) => other[key] === each[key]) < i)
@@ -97,12 +70,12 @@ function checkEach(config: Config, add: Add): void {
   const { oidc: providers } = config.login;
   checkDistinct('provider', providers, (path, message) => add(['login', 'oidc', ...path], message));
   providers.forEach((provider, i) => {
-    const fault: Fault = (path, message) => add(['login', 'oidc', i, ...path], message);
+    const fault: Add = (path, message) => add(['login', 'oidc', i, ...path], message);
     const { map, default: byDefault } = provider.roles;
     if (provider.discovery === null && !isKeySetUrl(new URL(provider.issuer)))
       fault(['issuer'], 'expected an https:// URL; http:// only for a loopback address');
     checkClientAuthentication(provider, fault);
-    for (const [key, message] of caFaults(provider.tls)) fault(['tls', key], message);
+    checkTlsFiles(provider.tls, (key, message) => fault(['tls', key], message));
     if (!provider.scopes.includes('openid')) fault(['scopes'], 'openid is missing');
     if (byDefault === null && Object.keys(map).length === 0)
       fault(['roles'], 'no login would get a role; set map or default');
@@ -117,7 +90,7 @@ type Provider = Config['login']['oidc'][number];
 
 function checkClientAuthentication(
   { client_auth: method, client_secret: secret, client_key: file }: Provider,
-  fault: Fault,
+  fault: Add,
 ): void {
   if (method === 'private_key_jwt') {
     if (file === null)
@@ -135,19 +108,15 @@ function checkClientAuthentication(
     fault(['client_key'], 'expected an RSA, P-256, P-384, P-521 or Ed25519 key');
 }
 
-function caFaults(tls: Provider['tls']): [string, string][] {
-  return tls === null ? [] : tlsFileFaults({ ca: tls.ca, cert: null, key: null });
-}
-
 export function checkJwtIssuers(config: Config, add: Add): void {
   const { jwt_issuers: issuers } = config;
   checkDistinct('issuer', issuers, (path, message) => add(['jwt_issuers', ...path], message));
   issuers.forEach(({ issuer, discovery, tls, jwks, subjects }, i) => {
-    const fault: Fault = (path, message) => add(['jwt_issuers', i, ...path], message);
+    const fault: Add = (path, message) => add(['jwt_issuers', i, ...path], message);
     checkPlace(issuers[i] as Issuer, config, fault);
     if (discovery !== null && jwks !== null)
       fault(['discovery'], 'has no effect with jwks; remove one of them');
-    for (const [key, message] of caFaults(tls)) fault(['tls', key], message);
+    checkTlsFiles(tls, (key, message) => fault(['tls', key], message));
     if (jwks === null && discovery === null && !isKeySetUrl(new URL(issuer)))
       fault(['issuer'], 'discovery needs an https:// URL; set jwks to the URL or file of the keys');
     const keys = jwks !== null && 'file' in jwks ? readText(jwks.file) : undefined;
@@ -163,7 +132,7 @@ export function checkJwtIssuers(config: Config, add: Add): void {
 
 type Issuer = Config['jwt_issuers'][number];
 
-function checkPlace({ header, cookie }: Issuer, config: Config, fault: Fault): void {
+function checkPlace({ header, cookie }: Issuer, config: Config, fault: Add): void {
   const isOther = header.toLowerCase() !== AUTHORIZATION;
   // Issuers may share a header.
   if (isOther && isTaken(header, { ...config, jwt_issuers: [] }))

@@ -1,13 +1,14 @@
+import { existsSync } from 'node:fs';
 import { dirname, isAbsolute, resolve } from 'node:path';
 import type { Lines } from '../policy/rules.js';
-import { type ListenerCertificate, readCertificate } from './certificate.js';
+import { type ListenerCertificate, readCertificate, NO_FILE } from './certificate.js';
 import { crossCheck } from './cross-checks.js';
-import { type Add, ConfigError, problemsOf, throwProblems } from './fault.js';
+import { type Add, ConfigError, problemsOf, throwProblems, type Problem } from './fault.js';
 import { type Config, configSchema } from './schema/config.js';
 import { checkSource } from './check-source.js';
 import { keysOf, replaceAt } from './schema-walk.js';
-import { type LoadedShadow, loadShadow } from './shadow.js';
 import { readSource, type Source } from './source.js';
+import { shadowSchema } from './schema/policy.js';
 
 /** A configuration that passed every check, as plain data that processes can send to each other. */
 export interface LoadedConfig {
@@ -128,4 +129,112 @@ function deepFreeze<T>(value: T): T {
     Object.freeze(value);
   }
   return value;
+}
+
+export type Sections = Partial<Pick<Config, 'policy' | 'routes' | 'default_route'>>;
+
+/** The rules of `policy_shadow`, as plain data, so that processes can send them to each other. */
+export interface LoadedShadow {
+  readonly file: string;
+  readonly sections: Sections;
+  readonly lines: Lines;
+  readonly written: Readonly<Record<string, string>>;
+  /** Faults outside these sections that would prevent a promotion into the configuration. */
+  readonly obstacles: readonly string[];
+}
+
+export interface Rules {
+  readonly config: Config;
+  readonly lines: Lines;
+  readonly written: Readonly<Record<string, string>>;
+}
+
+/** Returns the configuration with the sections of its shadow policy in place of its own; null without one. */
+export function withShadow(loaded: Rules & { readonly shadow: LoadedShadow | null }): Rules | null {
+  return loaded.shadow === null ? null : promoted(loaded, loaded.shadow);
+}
+
+function promoted(
+  { config, lines, written }: Rules,
+  shadow: Pick<LoadedShadow, 'sections' | 'lines' | 'written'>,
+): Rules {
+  const { sections } = shadow;
+  return {
+    config: { ...config, ...sections },
+    lines: { ...withoutSections(lines, sections), ...shadow.lines },
+    written: { ...withoutSections(written, sections), ...shadow.written },
+  };
+}
+
+/** Reads and checks the shadow policy, if there is one. @throws ConfigError with every fault */
+export function loadShadow(
+  loaded: Rules & { readonly file: string },
+  env: NodeJS.ProcessEnv,
+): LoadedShadow | null {
+  const file = loaded.config.policy_shadow;
+  if (file === null) return null;
+  if (!existsSync(file)) {
+    const line = loaded.lines['policy_shadow'] ?? 1;
+    throw new ConfigError(
+      [{ file: loaded.file, line, column: 1, message: `policy_shadow: ${NO_FILE}` }],
+      [file],
+    );
+  }
+  const source = readSource(file, shadowSchema, env);
+  const sections = checkSections(source);
+  const { lines, written } = source;
+  const rules = promoted(loaded, { sections, lines, written });
+  const problems = crossCheck(rules.config, rules);
+  const isOwn = ({ path }: Problem) => Object.hasOwn(sections, path[0] ?? '');
+  throwProblems(problems.filter(isOwn), source);
+  const obstacles = problems.filter((each) => !isOwn(each)).map(({ message }) => message);
+  return { file, sections, lines, written, obstacles };
+}
+
+function checkSections(source: Source): Sections {
+  return checkSource(source, shadowSchema) as Sections;
+}
+
+/** Returns the entries outside the sections that another file contains. */
+function withoutSections<T>(
+  byPath: Readonly<Record<string, T>>,
+  sections: Sections,
+): Readonly<Record<string, T>> {
+  const isReplaced = (path: string) => Object.hasOwn(sections, path.split('.', 1)[0] ?? '');
+  return Object.fromEntries(Object.entries(byPath).filter(([path]) => !isReplaced(path)));
+}
+
+export interface Candidate {
+  readonly loaded: LoadedConfig;
+  readonly fileOf: (key: string) => string;
+}
+
+/**
+ * Reads a whole configuration, or only sections that decide requests. @throws ConfigError with every fault
+ */
+export function loadCandidate(
+  file: string,
+  running: LoadedConfig,
+  env: NodeJS.ProcessEnv = process.env,
+): Candidate {
+  const source = readSource(resolve(file), configSchema, env);
+  const sections = sectionsOf(source);
+  if (sections === undefined) {
+    const loaded = loadConfig(file, env);
+    return { loaded, fileOf: () => loaded.file };
+  }
+  const rules = promoted(running, { sections, lines: source.lines, written: source.written });
+  throwProblems(crossCheck(rules.config, rules), source);
+  return {
+    loaded: { ...running, ...rules, file: source.file },
+    fileOf: (key) => (Object.hasOwn(sections, key) ? source.file : running.file),
+  };
+}
+
+/** Returns the sections of a file that has no others; undefined for any other file. */
+function sectionsOf(source: Source): Sections | undefined {
+  const { value } = source;
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return undefined;
+  const isOfSections = Object.keys(value).every((key) => Object.hasOwn(shadowSchema.shape, key));
+  return isOfSections && Object.keys(value).length > 0 ? checkSections(source) : undefined;
 }

@@ -5,7 +5,7 @@ import type { Route } from '../policy/route.js';
 import { type Add, type ConfigWarning, isSlip, nearest, suggestion } from './fault.js';
 import { compilePolicy } from './policy.js';
 import type { Config } from './schema/config.js';
-import type { Path } from './positions.js';
+import type { Path } from './yaml.js';
 import type { Source } from './source.js';
 
 /** Reports actions that nobody may perform, and patterns that miss an action by a letter or two. */

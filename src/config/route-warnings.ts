@@ -5,11 +5,10 @@ import type { Route, RouteDefinition } from '../policy/route.js';
 import { isEquivalent, pathKey } from '../policy/routes.js';
 import type { Sites } from '../policy/sites.js';
 import type { ConfigWarning } from './fault.js';
-import type { LoadedConfig } from './load.js';
+import { type LoadedConfig, withShadow } from './load.js';
 import { compilePolicy } from './policy.js';
 import { samplePaths, sampleRequest } from './route-checks.js';
 import { patternWarnings } from './policy-checks.js';
-import { withShadow } from './shadow.js';
 
 export function routeWarnings(loaded: Pick<LoadedConfig, 'config' | 'lines' | 'written'>): ConfigWarning[] {
   return [...headWarnings(loaded), ...openWarnings(loaded), ...baseWarnings(loaded)];

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import type { Path } from './positions.js';
+import type { Path } from './yaml.js';
 import type { Facts } from './schema/units.js';
 
 interface Definition {

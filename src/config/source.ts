@@ -16,9 +16,18 @@ import type { z } from 'zod';
 import { describeSystemError } from '../util/system-error.js';
 import { readRegularFile } from '../files/files.js';
 import { ConfigError, type Fault } from './fault.js';
-import { linesOf, offsetOf, type Path } from './positions.js';
+import {
+  linesOf,
+  offsetOf,
+  type Path,
+  characterFault,
+  describeYamlError,
+  MERGED,
+  OLD_YAML,
+  STAR,
+  TAGGED,
+} from './yaml.js';
 import { holdsList } from './schema-walk.js';
-import { characterFault, describeYamlError, MERGED, OLD_YAML, STAR, TAGGED } from './yaml-faults.js';
 
 /** A parsed YAML file: its plain value, and the positions of its parts. */
 export interface Source {

@@ -1,5 +1,4 @@
-import type { Candidate } from '../config/candidate.js';
-import type { LoadedConfig } from '../config/load.js';
+import type { Candidate, LoadedConfig } from '../config/load.js';
 import type { Verdict } from '../gate/verdict.js';
 import type { Match } from '../policy/routes.js';
 import { type Change, type Finding, type PolicyDiff, Rows } from './report.js';

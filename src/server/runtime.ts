@@ -6,7 +6,6 @@ import { TokenRotations } from '../accounts/token-rotations.js';
 import { WriteLimit } from '../accounts/write-limit.js';
 import type { LoadedConfig } from '../config/load.js';
 import { logSettings } from '../config/mask.js';
-import { corsSettings } from '../config/header-checks.js';
 import { compilePolicy } from '../config/policy.js';
 import {
   challengeSettings,
@@ -17,6 +16,7 @@ import {
   reservedIdentity,
   resourceMetadata,
   vendorNames,
+  hasCors,
 } from '../config/derived.js';
 import { mapMaybe } from '../util/async.js';
 import { createHandlers } from '../endpoints/endpoints.js';
@@ -207,7 +207,7 @@ export function createRuntime(
     log,
     accessLog: new AccessLog(log, config.log, ofLog.configHash),
     tracing,
-    cors: corsSettings(config).length === 0 ? null : new CorsRules(sites, config.cors),
+    cors: hasCors(config) ? new CorsRules(sites, config.cors) : null,
     auditor: new Auditor(audit, policyVersion(config), ofLog.configHash),
     logFault,
     reportMisconfiguration: createMisconfigurationReporter(log),

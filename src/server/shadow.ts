@@ -1,6 +1,5 @@
-import type { LoadedConfig } from '../config/load.js';
+import { type LoadedConfig, withShadow } from '../config/load.js';
 import { compilePolicy } from '../config/policy.js';
-import { withShadow } from '../config/shadow.js';
 import type { GateServices } from '../gate/gate.js';
 import { ShadowGate } from '../gate/what-if.js';
 import { policyVersion } from '../pipeline/auditor.js';

@@ -6,6 +6,8 @@ interface App {
   readonly caller: Caller;
   readonly refresh: () => void;
   readonly announce: (message: string) => void;
+  /** By the server's clock, at most half a minute ago. */
+  readonly now: number;
 }
 
 export const AppContext = createContext<App | null>(null);
@@ -61,14 +63,16 @@ export function useCall() {
   return { busy: state.busy, failure: state.failure, run };
 }
 
-/** Updated regularly. */
-export function useNow(intervalMs = 30_000): number {
-  const [now, setNow] = useState(currentTime);
+const TICK_MS = 30_000;
+
+/** Also renders again regularly. */
+export function useNow(): number {
+  const [, tick] = useState(0);
   useEffect(() => {
-    const timer = setInterval(() => setNow(currentTime()), intervalMs);
+    const timer = setInterval(() => tick((count) => count + 1), TICK_MS);
     return () => clearInterval(timer);
-  }, [intervalMs]);
-  return now;
+  }, []);
+  return currentTime();
 }
 
 const LOOK_MS = 5_000;

@@ -1,5 +1,5 @@
-import type { ComponentChildren, InputHTMLAttributes } from 'preact';
-import { useEffect, useId, useRef, useState } from 'preact/hooks';
+import { type ComponentChildren, createContext, type InputHTMLAttributes } from 'preact';
+import { useContext, useEffect, useId, useRef, useState } from 'preact/hooks';
 import type { Failure, Proof } from './api.js';
 import { explainFailure } from './words.js';
 
@@ -22,7 +22,11 @@ export function Form({ busy, faults = NONE, onSubmit, ...others }: FormProps) {
     event.preventDefault();
     if (form.current !== null && !busy) onSubmit(form.current);
   };
-  return <form ref={form} method="post" noValidate onSubmit={submit} {...others} />;
+  return (
+    <Faults.Provider value={faults}>
+      <form ref={form} method="post" noValidate onSubmit={submit} {...others} />
+    </Faults.Provider>
+  );
 }
 
 type Passed = 'value' | 'defaultValue' | 'inputMode' | 'autoComplete' | 'autoCapitalize' | 'spellcheck' | 'readOnly' | 'maxLength' | 'min' | 'max' | 'onInput'; // prettier-ignore
@@ -32,11 +36,11 @@ interface FieldProps extends Pick<InputHTMLAttributes, Passed> {
   readonly label: string;
   readonly name: string;
   readonly hint?: string | undefined;
-  readonly error?: string | undefined;
 }
 
-export function Field({ label, hint, error = '', ...input }: FieldProps) {
+export function Field({ label, hint, ...input }: FieldProps) {
   const id = useId();
+  const error = useError(input.name);
   const described = [hint === undefined ? '' : `${id}-hint`, error === '' ? '' : `${id}-error`];
   return (
     <div class="field">
@@ -108,13 +112,15 @@ export function Select<Value extends string>({
 
 interface OptionsProps {
   readonly legend: string;
-  readonly error: string | undefined;
+  /** Of its inputs. */
+  readonly name: string;
   readonly children: ComponentChildren;
 }
 
 /** A group of {@link Option}s. */
-export function Options({ legend, error = '', children }: OptionsProps) {
+export function Options({ legend, name, children }: OptionsProps) {
   const id = useId();
+  const error = useError(name);
   return (
     <fieldset class="field" aria-describedby={error === '' ? undefined : id}>
       <legend>{legend}</legend>
@@ -130,15 +136,14 @@ interface OptionProps extends Pick<InputHTMLAttributes, 'checked' | 'onChange'> 
   readonly value: string;
   readonly title: string;
   readonly hint?: string;
-  readonly error?: string | undefined;
 }
 
 /** Its value is shown where its title is another one. */
-export function Option({ title, hint, error = '', ...input }: OptionProps) {
-  const { type, value } = input;
+export function Option({ title, hint, ...input }: OptionProps) {
+  const { type, name, value } = input;
   return (
     <label class="option">
-      <input {...input} aria-invalid={error !== '' || undefined} />
+      <input {...input} aria-invalid={useError(name) !== '' || undefined} />
       <span>
         <span class="option-title">
           {title} {type === 'checkbox' && title !== value && <code>{value}</code>}
@@ -149,7 +154,7 @@ export function Option({ title, hint, error = '', ...input }: OptionProps) {
   );
 }
 
-export function OneTimePassword({ error }: { readonly error?: string | undefined }) {
+export function OneTimePassword() {
   return (
     <Field
       label="One-time password"
@@ -158,7 +163,6 @@ export function OneTimePassword({ error }: { readonly error?: string | undefined
       inputMode="numeric"
       autoComplete="one-time-code"
       spellcheck={false}
-      error={error}
     />
   );
 }
@@ -204,10 +208,17 @@ interface FormFaults {
   readonly corrected?: true;
 }
 
-/** Where the input has another name. */
-const FIELDS: Readonly<Record<string, string>> = { reach: 'services', service: 'services' };
+/** Inputs of a group with another name. */
+const GROUPS: Readonly<Record<string, string>> = { reach: 'service', services: 'service' };
 
 const NONE: FormFaults = { fields: {}, failure: undefined };
+
+const Faults = createContext(NONE);
+
+/** Empty when there is none. */
+function useError(name: string): string {
+  return useContext(Faults).fields[name] ?? '';
+}
 
 /** A one-time password is requested when the server requires one. */
 export function useFormState(asksOtp = false) {
@@ -225,7 +236,7 @@ export function useFormState(asksOtp = false) {
     refuse: (fields: Record<string, string>) => setFaults({ fields, failure: undefined }),
     correct: (event: Event) => {
       const { name } = event.target as HTMLInputElement;
-      const field = FIELDS[name] ?? name;
+      const field = GROUPS[name] ?? name;
       const { [field]: corrected, ...fields } = faults.fields;
       if (corrected !== undefined) setFaults({ ...faults, fields, corrected: true });
     },

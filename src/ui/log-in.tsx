@@ -74,7 +74,7 @@ export function LogIn({ reason, arrival, onDone }: LogInProps) {
     forgetOtp();
   };
 
-  if (methods === undefined) return <div class="starting" aria-busy="true" />;
+  if (methods === undefined) return <div aria-busy="true" />;
   return (
     <main class="alone">
       <Logo />
@@ -90,10 +90,10 @@ export function LogIn({ reason, arrival, onDone }: LogInProps) {
       {!otp && <Providers methods={methods} returnTo={arrival.returnTo ?? currentView()} />}
       {methods.password && <Form busy={busy} faults={faults} onInput={correct} onSubmit={(form) => void submit(form)}>
         <div hidden={otp}>
-          <Field label="Login name" name="login" inputMode="email" autoComplete="username" spellcheck={false} autoCapitalize="none" error={faults.fields['login']} />
-          <Field label="Password" name="password" type="password" autoComplete="current-password" error={faults.fields['password']} />
+          <Field label="Login name" name="login" inputMode="email" autoComplete="username" spellcheck={false} autoCapitalize="none" />
+          <Field label="Password" name="password" type="password" autoComplete="current-password" />
         </div>
-        {otp && <OneTimePassword error={faults.fields['otp']} />}
+        {otp && <OneTimePassword />}
         <button type="submit" class={methods.providers.length > 0 ? 'button wide' : 'button main wide'} disabled={busy}>
           {busy ? 'Checking…' : otp ? 'Continue' : 'Log in'}
         </button>

@@ -1,13 +1,13 @@
 import { render } from 'preact';
-import { useCallback, useEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
 import { LINKS, logoutLink, mayLeave, readArrival, type Route, useRoute } from './address.js';
 import { type Caller, type Failure, getCaller, logOut, onSessionEnded } from './api.js';
-import { AppContext, onReturn, useApp, useSessionEnd } from './app.js';
+import { AppContext, onReturn, useApp, useNow, useSessionEnd } from './app.js';
 import { LogIn, type LogInReason } from './log-in.js';
 import { NewToken } from './new-token.js';
 import { Logo, Problem } from './parts.js';
 import { Sessions } from './sessions.js';
-import { MayNotList, TokenList } from './token-list.js';
+import { TokenList } from './token-list.js';
 import { explainLoginFailure } from './words.js';
 
 type Who =
@@ -80,7 +80,7 @@ function Page() {
   };
   return (
     <>
-      {who.is === 'unknown' && who.failure === undefined && <div class="starting" aria-busy="true" />}
+      {who.is === 'unknown' && who.failure === undefined && <div aria-busy="true" />}
       {who.is === 'unknown' && who.failure !== undefined && (
         <main class="alone">
           <h1>Latchkey</h1>
@@ -121,7 +121,7 @@ function Inside({ caller, loginFailure, onRefresh, onLeave }: InsideProps) {
     if (mayLeave() && !(await onLeave()))
       announce('You are still logged in: the server did not confirm the sign-out. Try again.');
   };
-  const app = useMemo(() => ({ caller, refresh: onRefresh, announce }), [caller, onRefresh, announce]);
+  const app = { caller, refresh: onRefresh, announce, now: useNow() };
   const [arrivedAt] = useState(route);
   // As after following a normal link, the new view is read from its top.
   useEffect(() => {
@@ -140,25 +140,25 @@ function Inside({ caller, loginFailure, onRefresh, onLeave }: InsideProps) {
         {loginFailure !== null && route === arrivedAt && (
           <Problem>{explainLoginFailure(loginFailure)}</Problem>
         )}
-        <View route={route} caller={caller} />
+        <View route={route} />
       </main>
       <Announcement text={message.text} count={message.count} />
     </AppContext.Provider>
   );
 }
 
-function View({ route, caller: { may } }: { route: Route; caller: Caller }) {
+function View({ route }: { readonly route: Route }) {
   switch (route) {
     case 'new':
       return <NewToken />;
     case 'sessions':
       return <Sessions />;
     case 'organisation':
-      return may.list_customer_tokens ? <TokenList whose="organisation" /> : <MayNotList whose="organisation" />;
+      return <TokenList whose="organisation" />;
     case 'tokens':
-      return may.list_tokens ? <TokenList whose="own" /> : <MayNotList whose="own" />;
+      return <TokenList whose="own" />;
   }
-} // prettier-ignore
+}
 
 interface HeaderProps {
   readonly view: Route;

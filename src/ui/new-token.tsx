@@ -1,7 +1,7 @@
 import { useEffect, useState } from 'preact/hooks';
 import { currentView, LINKS, loginLink } from './address.js';
 import { type Caller, currentTime, type Scope, type Service } from './api.js';
-import { useApp, useNow } from './app.js';
+import { useApp } from './app.js';
 import { Field, focusInput, Form, OneTimePassword, Option, Options, Select, valueOf } from './form.js';
 import { CreationProblem, Secret, useCreation } from './secret.js';
 import { expiryOf, expiryPresets, firstPreset, toExpiresAt } from './tokens.js';
@@ -9,7 +9,6 @@ import { DAY, formatMoment, formatUtc, inputDay, nameOf } from './words.js';
 
 export function NewToken() {
   const { caller, announce } = useApp();
-  const now = useNow();
   const [expiry, setExpiry] = useState<ExpiryValue>({ preset: firstPreset(caller.max_lifetime), day: '' });
   const { busy, otp, faults, created, drop, create, missing, refuse, correct } = useCreation();
   useEffect(() => {
@@ -24,7 +23,7 @@ export function NewToken() {
     const wrong = {
       ...(name === '' ? { name: 'Enter a name that says who uses it.' } : {}),
       ...(scopes.length === 0 ? { scope: 'Choose what the token may do.' } : {}),
-      ...(services === undefined ? { services: 'Choose at least one service, or all services.' } : {}),
+      ...(services === undefined ? { service: 'Choose at least one service, or all services.' } : {}),
       ...(Number.isNaN(at) ? { day: 'Choose today or a later day.' } : {}),
       ...missing(form),
     };
@@ -34,7 +33,7 @@ export function NewToken() {
 
   // Going to the provider would discard what is filled in.
   const leavesPage = caller.provider?.confirmed === false;
-  const confirm = <ConfirmFields otp={otp} faults={faults.fields} />;
+  const confirm = <ConfirmFields otp={otp} />;
   if (created !== null) {
     return (
       <div class="narrow">
@@ -64,10 +63,10 @@ export function NewToken() {
       )}
       <Form busy={busy} faults={faults} class="panel" onInput={correct} onSubmit={(form) => void submit(form)}>
         {leavesPage && confirm}
-        <Field label="Name" name="name" hint="Who uses it and where, like “deploy from CI”." maxLength={255} autoComplete="off" error={faults.fields['name']} />
-        <ScopeField scopes={caller.scopes} error={faults.fields['scope']} />
-        <ServiceField services={caller.services} error={faults.fields['services']} />
-        <ExpiryField value={expiry} maxLifetime={caller.max_lifetime} now={now} error={faults.fields['day']} onChange={setExpiry} />
+        <Field label="Name" name="name" hint="Who uses it and where, like “deploy from CI”." maxLength={255} autoComplete="off" />
+        <ScopeField scopes={caller.scopes} />
+        <ServiceField services={caller.services} />
+        <ExpiryField value={expiry} onChange={setExpiry} />
         {!leavesPage && confirm}
         <CreationProblem failure={faults.failure} />
         <div class="buttons start">
@@ -83,17 +82,12 @@ export function NewToken() {
   ); // prettier-ignore
 }
 
-interface ScopeFieldProps {
-  readonly scopes: readonly Scope[];
-  readonly error: string | undefined;
-}
-
-function ScopeField({ scopes, error }: ScopeFieldProps) {
+function ScopeField({ scopes }: { readonly scopes: readonly Scope[] }) {
   const [chosen, setChosen] = useState<readonly string[]>([]);
   const choose = (name: string, checked: boolean) =>
     setChosen((before) => (checked ? [...before, name] : before.filter((each) => each !== name)));
   return (
-    <Options legend="What it may do" error={error}>
+    <Options legend="What it may do" name="scope">
       <div class="options">
         {scopes.map(({ name, title, description }) => (
           <Option
@@ -103,7 +97,6 @@ function ScopeField({ scopes, error }: ScopeFieldProps) {
             value={name}
             title={title}
             hint={description}
-            error={error}
             onChange={({ currentTarget }) => choose(name, currentTarget.checked)}
           />
         ))}
@@ -115,13 +108,8 @@ function ScopeField({ scopes, error }: ScopeFieldProps) {
   );
 }
 
-interface ServiceFieldProps {
-  readonly services: readonly Service[];
-  readonly error: string | undefined;
-}
-
 /** If the organisation lists none, ids can be typed. */
-function ServiceField({ services, error }: ServiceFieldProps) {
+function ServiceField({ services }: { readonly services: readonly Service[] }) {
   const [some, setSome] = useState(false);
   const choice = (value: 'all' | 'some', title: string, hint: string) => {
     const isSome = value === 'some';
@@ -138,7 +126,7 @@ function ServiceField({ services, error }: ServiceFieldProps) {
     );
   };
   return (
-    <Options legend="Which services it reaches" error={error}>
+    <Options legend="Which services it reaches" name="service">
       <div class="options">
         {choice('all', 'All services', 'Including services that are added later.')}
         {choice('some', 'Only some services', 'The token then cannot manage users either, whatever its scope.')}
@@ -146,7 +134,7 @@ function ServiceField({ services, error }: ServiceFieldProps) {
       {some && services.length > 0 && (
         <div class="options inner">
           {services.map(({ id, name }) => (
-            <Option key={id} type="checkbox" name="service" value={id} title={name || id} error={error} />
+            <Option key={id} type="checkbox" name="service" value={id} title={name || id} />
           ))}
         </div>
       )}
@@ -174,14 +162,12 @@ interface ExpiryValue {
 
 interface ExpiryFieldProps {
   readonly value: ExpiryValue;
-  /** Seconds; null when unlimited. */
-  readonly maxLifetime: number | null;
-  readonly now: number;
-  readonly error: string | undefined;
   readonly onChange: (value: ExpiryValue) => void;
 }
 
-function ExpiryField({ value, maxLifetime, now, error, onChange }: ExpiryFieldProps) {
+function ExpiryField({ value, onChange }: ExpiryFieldProps) {
+  const { caller, now } = useApp();
+  const { max_lifetime: maxLifetime } = caller;
   const { preset, day } = value;
   return (
     <>
@@ -201,7 +187,6 @@ function ExpiryField({ value, maxLifetime, now, error, onChange }: ExpiryFieldPr
           value={day}
           min={inputDay(now)}
           max={maxLifetime === null ? undefined : inputDay(now + maxLifetime * 1000 - DAY)}
-          error={error}
           onInput={({ currentTarget }) => onChange({ ...value, day: currentTarget.value })}
         />
       )}
@@ -216,13 +201,8 @@ function describe(at: number | null, preset: string, maxLifetime: number | null,
   return <span title={formatUtc(end)}>{formatMoment(end, now)}</span>;
 }
 
-interface ConfirmFieldsProps {
-  readonly otp: boolean;
-  readonly faults: Readonly<Record<string, string>>;
-}
-
 /** An unattended browser must not be enough to get a new secret. */
-function ConfirmFields({ otp, faults }: ConfirmFieldsProps) {
+function ConfirmFields({ otp }: { readonly otp: boolean }) {
   const { user, provider } = useApp().caller;
   return (
     <fieldset class="field confirm">
@@ -231,14 +211,8 @@ function ConfirmFields({ otp, faults }: ConfirmFieldsProps) {
       {provider === undefined && (
         <>
           <Field label="Login name" name="login" autoComplete="username" value={user.login} readOnly />
-          <Field
-            label="Password"
-            name="password"
-            type="password"
-            autoComplete="current-password"
-            error={faults['password']}
-          />
-          {otp && <OneTimePassword error={faults['otp']} />}
+          <Field label="Password" name="password" type="password" autoComplete="current-password" />
+          {otp && <OneTimePassword />}
         </>
       )}
     </fieldset>

@@ -1,6 +1,7 @@
 import type { ComponentChildren } from 'preact';
 import { useId, useLayoutEffect, useRef } from 'preact/hooks';
 import type { Failure, Token } from './api.js';
+import { useApp } from './app.js';
 import { Form } from './form.js';
 import {
   describeClient,
@@ -9,6 +10,7 @@ import {
   formatDistance,
   formatMoment,
   formatUtc,
+  warnBeforeOf,
 } from './words.js';
 
 interface DialogProps {
@@ -105,7 +107,8 @@ export function Problem({ failure, children, onRetry }: ProblemProps) {
   );
 }
 
-export function Moment({ time, now }: { readonly time: string; readonly now: number }) {
+export function Moment({ time }: { readonly time: string }) {
+  const { now } = useApp();
   const at = Date.parse(time);
   return (
     <time dateTime={time} title={`${formatUtc(at)} (${formatDistance(at, now)})`}>
@@ -114,30 +117,25 @@ export function Moment({ time, now }: { readonly time: string; readonly now: num
   );
 }
 
-interface ExpiryProps {
-  readonly time: string | null;
-  readonly warnBefore: number;
-  readonly now: number;
-}
-
 /** The mark is text, not only a colour. */
-export function Expiry({ time, warnBefore, now }: ExpiryProps) {
-  const state = expiryState(time, warnBefore, now);
+export function Expiry({ time }: { readonly time: string | null }) {
+  const { now, caller } = useApp();
+  const state = expiryState(time, warnBeforeOf(caller.warn_before), now);
   if (time === null) return <span class="quiet">Never</span>;
   return (
     <span class="stack">
       {state === 'soon' && <span class="mark warn">Expires {formatDistance(Date.parse(time), now)}</span>}
       {state === 'past' && <span class="mark bad">Expired</span>}
-      <Moment time={time} now={now} />
+      <Moment time={time} />
     </span>
   );
 }
 
-export function LastUse({ token, now }: { readonly token: Token; readonly now: number }) {
+export function LastUse({ token }: { readonly token: Token }) {
   if (token.last_seen_at === null) return <span class="quiet">Not used yet</span>;
   return (
     <span class="stack">
-      <Moment time={token.last_seen_at} now={now} />
+      <Moment time={token.last_seen_at} />
       <span class="quiet" title={token.user_agent ?? undefined}>
         {token.ip} · {describeClient(token.user_agent)}
       </span>
@@ -145,22 +143,62 @@ export function LastUse({ token, now }: { readonly token: Token; readonly now: n
   );
 }
 
-export function Fact({ label, children }: { readonly label: string; readonly children: ComponentChildren }) {
+interface TitleProps {
+  readonly text: string;
+  readonly lead?: string | false;
+  /** The main action of the view. */
+  readonly children?: ComponentChildren;
+}
+
+export function Title({ text, lead = false, children }: TitleProps) {
   return (
-    <div>
-      <dt>{label}</dt>
-      <dd>{children}</dd>
+    <div class="title">
+      <div>
+        <h1 tabIndex={-1}>{text}</h1>
+        {lead !== false && <p class="lead">{lead}</p>}
+      </div>
+      {children}
     </div>
   );
 }
 
-export function TokenLimits({ token: { rate, addresses } }: { readonly token: Token }) {
+/** Stands where a list has nothing to show. */
+export function Empty({ title, children }: { readonly title: string; readonly children: ComponentChildren }) {
   return (
-    <>
-      {rate !== undefined && <Fact label="Rate">{rate}</Fact>}
-      {addresses !== undefined && <Fact label="Addresses">{addresses.join(', ')}</Fact>}
-    </>
+    <div class="empty">
+      <h2>{title}</h2>
+      {children}
+    </div>
   );
+}
+
+type Fact = readonly [label: string, value: ComponentChildren];
+
+interface FactsProps {
+  /** Those without a value are left out. */
+  readonly facts: readonly Fact[];
+  readonly across?: boolean;
+}
+
+export function Facts({ facts, across = false }: FactsProps) {
+  const shown = facts.filter(([, value]) => value !== undefined);
+  return (
+    <dl class={across ? 'facts across' : 'facts'}>
+      {shown.map(([label, value]) => (
+        <div key={label}>
+          <dt>{label}</dt>
+          <dd>{value}</dd>
+        </div>
+      ))}
+    </dl>
+  );
+}
+
+export function limitsOf({ rate, addresses }: Token): Fact[] {
+  return [
+    ['Rate', rate],
+    ['Addresses', addresses?.join(', ')],
+  ];
 }
 
 export function LimitMarks({ token: { suspended, rate, addresses } }: { readonly token: Token }) {
@@ -181,24 +219,19 @@ interface TokenFactsProps {
   readonly token: Token;
   /** Undefined for the caller's own token. */
   readonly owner?: string | undefined;
-  readonly now: number;
 }
 
-export function TokenFacts({ token, owner, now }: TokenFactsProps) {
+export function TokenFacts({ token, owner }: TokenFactsProps) {
   return (
-    <dl class="facts">
-      {owner !== undefined && <Fact label="Owner">{owner}</Fact>}
-      <Fact label="Id">
-        <code>{token.id}</code>
-      </Fact>
-      <TokenLimits token={token} />
-      <Fact label="Created">
-        <Moment time={token.created_at} now={now} />
-      </Fact>
-      <Fact label="Last used">
-        <LastUse token={token} now={now} />
-      </Fact>
-    </dl>
+    <Facts
+      facts={[
+        ['Owner', owner],
+        ['Id', <code>{token.id}</code>],
+        ...limitsOf(token),
+        ['Created', <Moment time={token.created_at} />],
+        ['Last used', <LastUse token={token} />],
+      ]}
+    />
   );
 }
 

@@ -1,14 +1,13 @@
 import { useState } from 'preact/hooks';
 import { hasProviders } from './address.js';
 import { endOtherSessions, endSession, isGone, listSessions, type Session } from './api.js';
-import { focusHeading, useApp, useCall, useLoaded, useNow } from './app.js';
-import { DialogForm, Fact, Moment, Problem } from './parts.js';
+import { focusHeading, useApp, useCall, useLoaded } from './app.js';
+import { DialogForm, Facts, Moment, Problem, Title } from './parts.js';
 import { describeClient } from './words.js';
 
 export function Sessions() {
   const { announce } = useApp();
   const list = useLoaded(listSessions);
-  const now = useNow();
   const [asking, setAsking] = useState(false);
   const { busy, failure, run } = useCall();
   const others = list.value?.filter(({ current }) => !current) ?? [];
@@ -32,24 +31,23 @@ export function Sessions() {
 
   return (
     <>
-      <div class="title">
-        <div>
-          <h1 tabIndex={-1}>Sessions</h1>
-          <p class="lead">Where you are logged in. If you do not recognize a session, end it and tell your administrator.</p>
-        </div>
+      <Title
+        text="Sessions"
+        lead="Where you are logged in. If you do not recognize a session, end it and tell your administrator."
+      >
         {others.length > 0 && (
           <button type="button" class="button" onClick={() => setAsking(true)}>
             End all others
           </button>
         )}
-      </div>
+      </Title>
       <Problem failure={failure !== undefined && isGone(failure) ? undefined : failure} />
       <Problem failure={list.failure} onRetry={list.reload} />
       {list.value === undefined && list.loading && <p role="status">Loading the sessions…</p>}
       {list.value !== undefined && (
         <ul class="sessions">
           {list.value.map((session) => (
-            <SessionCard key={session.id} session={session} now={now} onEnd={() => void end(session)} />
+            <SessionCard key={session.id} session={session} onEnd={() => void end(session)} />
           ))}
         </ul>
       )}
@@ -75,13 +73,13 @@ export function Sessions() {
 
 interface SessionCardProps {
   readonly session: Session;
-  readonly now: number;
   readonly onEnd: () => void;
 }
 
-function SessionCard({ session, now, onEnd }: SessionCardProps) {
+function SessionCard({ session, onEnd }: SessionCardProps) {
   const client = describeClient(session.user_agent);
   const { provider } = useApp().caller;
+  const byPassword = hasProviders() ? 'Password' : undefined;
   const titleOf = (name: string) => (name === provider?.name ? provider.title : name);
   return (
     <li>
@@ -89,23 +87,16 @@ function SessionCard({ session, now, onEnd }: SessionCardProps) {
         <h2 title={session.user_agent ?? undefined}>
           {client} {session.current && <span class="mark good">This session</span>}
         </h2>
-        <dl class="facts across">
-          <Fact label="Address">{session.ip}</Fact>
-          {(session.provider !== undefined || hasProviders()) && (
-            <Fact label="Logged in by">
-              {session.provider === undefined ? 'Password' : titleOf(session.provider)}
-            </Fact>
-          )}
-          <Fact label="Logged in">
-            <Moment time={session.created_at} now={now} />
-          </Fact>
-          <Fact label="Last active">
-            <Moment time={session.last_seen_at} now={now} />
-          </Fact>
-          <Fact label="Ends by">
-            <Moment time={session.ends_at} now={now} />
-          </Fact>
-        </dl>
+        <Facts
+          across
+          facts={[
+            ['Address', session.ip],
+            ['Logged in by', session.provider === undefined ? byPassword : titleOf(session.provider)],
+            ['Logged in', <Moment time={session.created_at} />],
+            ['Last active', <Moment time={session.last_seen_at} />],
+            ['Ends by', <Moment time={session.ends_at} />],
+          ]}
+        />
       </div>
       {!session.current && (
         <button

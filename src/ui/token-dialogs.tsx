@@ -11,7 +11,7 @@ import {
 } from './api.js';
 import { useApp, useCall } from './app.js';
 import { Field, Select, valueOf } from './form.js';
-import { Dialog, DialogForm, Fact, LastUse, Moment, TokenFacts, TokenLimits } from './parts.js';
+import { Dialog, DialogForm, Facts, LastUse, limitsOf, Moment, TokenFacts } from './parts.js';
 import { Secret, useSecret } from './secret.js';
 import { advice, overlapChoices, replacementExpiry, rotationState, type RotationState } from './tokens.js';
 import { formatDistance, formatMoment, nameOf, scopeTitles, serviceNames, withFurther } from './words.js';
@@ -22,7 +22,6 @@ interface TokenDialogProps {
   readonly owner?: string | undefined;
   /** Undefined unless the token was rotated. */
   readonly replacement: Token | undefined;
-  readonly now: number;
   readonly onClose: () => void;
   /** Fetches all tokens again. */
   readonly onReload: () => void;
@@ -33,7 +32,7 @@ interface TokenDialogProps {
   readonly onDone: (token: Token | undefined, message: string, others: boolean) => void;
 }
 
-function LimitsDialog({ token, owner, now, onClose, onDone }: TokenDialogProps) {
+function LimitsDialog({ token, owner, onClose, onDone }: TokenDialogProps) {
   const { busy, failure, run } = useCall();
   const name = nameOf(token);
   const isSuspended = token.suspended === true;
@@ -59,7 +58,7 @@ function LimitsDialog({ token, owner, now, onClose, onDone }: TokenDialogProps) 
       onClose={onClose}
       onSubmit={(form) => void change(readLimits(form), () => `The limits of ${name} were saved.`)}
     >
-      <TokenFacts token={token} owner={owner} now={now} />
+      <TokenFacts token={token} owner={owner} />
       <Field
         label="Request rate"
         name="rate"
@@ -95,7 +94,8 @@ function suspension(name: string, suspended: boolean, further?: number): string 
     : `The token ${name} is accepted again${withFurther(further)}.`;
 }
 
-function RevokeDialog({ token, owner, now, onClose, onDone }: TokenDialogProps) {
+function RevokeDialog({ token, owner, onClose, onDone }: TokenDialogProps) {
+  const { now } = useApp();
   const { busy, failure, run } = useCall();
   const name = nameOf(token);
   const revoke = async () => {
@@ -123,7 +123,7 @@ function RevokeDialog({ token, owner, now, onClose, onDone }: TokenDialogProps) 
         Requests with it are refused at once, and it cannot be restored. The tokens that replaced it end with
         it.
       </p>
-      <TokenFacts token={token} owner={owner} now={now} />
+      <TokenFacts token={token} owner={owner} />
     </DialogForm>
   );
 }
@@ -167,12 +167,15 @@ function RotateDialog({ token, replacement, onClose, onReload }: TokenDialogProp
       onSubmit={() => void rotate()}
     >
       <p>The replacement has a new secret. Both tokens work until the old one ends, so nothing is interrupted.</p>
-      <dl class="facts across">
-        <Fact label="Scope">{scopeTitles(token.scopes, caller.scopes)}</Fact>
-        <Fact label="Services">{serviceNames(token.services, caller.services)}</Fact>
-        <TokenLimits token={token} />
-        <Fact label="Expires">{expiresAt === null ? 'Never' : formatMoment(expiresAt, currentTime())}</Fact>
-      </dl>
+      <Facts
+        across
+        facts={[
+          ['Scope', scopeTitles(token.scopes, caller.scopes)],
+          ['Services', serviceNames(token.services, caller.services)],
+          ...limitsOf(token),
+          ['Expires', expiresAt === null ? 'Never' : formatMoment(expiresAt, currentTime())],
+        ]}
+      />
       <Select
         label="The old token ends"
         value={String(overlap)}
@@ -194,19 +197,14 @@ function Progress({ old, made }: { readonly old: Token; readonly made: Token }) 
       <p class={READY.includes(state) ? 'notice good' : 'notice warn'} role="status">
         {advice(state, old, now)}
       </p>
-      <dl class="facts across">
-        <Fact label="Old token">
-          <LastUse token={old} now={now} />
-        </Fact>
-        <Fact label="New token">
-          <LastUse token={made} now={now} />
-        </Fact>
-        {old.expires_at !== null && (
-          <Fact label="The old token ends">
-            <Moment time={old.expires_at} now={now} />
-          </Fact>
-        )}
-      </dl>
+      <Facts
+        across
+        facts={[
+          ['Old token', <LastUse token={old} />],
+          ['New token', <LastUse token={made} />],
+          ['The old token ends', old.expires_at === null ? undefined : <Moment time={old.expires_at} />],
+        ]}
+      />
       <p class="hint">
         It was rotated {formatDistance(Date.parse(made.created_at), now)}, and a token can be rotated once. Do not
         revoke it while the new one is in use: that would end both. If nobody has the new secret, or you did not

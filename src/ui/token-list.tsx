@@ -1,8 +1,8 @@
 import { useMemo, useState } from 'preact/hooks';
 import { LINKS } from './address.js';
 import { listCustomerTokens, listPeople, listTokens, type Person, type Result, type Token } from './api.js';
-import { focusHeading, useApp, useLoaded, useNow } from './app.js';
-import { Problem } from './parts.js';
+import { focusHeading, useApp, useLoaded } from './app.js';
+import { Empty, Problem, Title } from './parts.js';
 import { DIALOGS } from './token-dialogs.js';
 import { type Action, TokenTable, Toolbar } from './token-table.js';
 import { arrange, type Filter, type Row, type Sort, toRows } from './tokens.js';
@@ -11,8 +11,34 @@ import { warnBeforeOf } from './words.js';
 /** Rows shown at first, and added at a time. */
 const PAGE = 50;
 
-export function TokenList({ whose }: { readonly whose: 'own' | 'organisation' }) {
-  const { caller, announce } = useApp();
+type Whose = 'own' | 'organisation';
+
+const TITLES = { own: 'My tokens', organisation: 'Tokens of the organisation' } as const;
+
+export function TokenList({ whose }: { readonly whose: Whose }) {
+  const { customer, may } = useApp().caller;
+  const own = whose === 'own';
+  const mayList = own ? may.list_tokens : may.list_customer_tokens;
+  const limit = may.revoke_customer_tokens ? '' : '. Your role may view them; a superuser can revoke them';
+  const lead = own
+    ? 'A token lets a script or a service call the API on your behalf.'
+    : `Every token of ${customer.name || 'your organisation'}${limit}.`;
+  return (
+    <>
+      <Title text={TITLES[whose]} lead={mayList && lead}>
+        {own && (
+          <a class="button main" href={LINKS.new}>
+            Create token
+          </a>
+        )}
+      </Title>
+      {mayList ? <Tokens whose={whose} /> : <MayNotList own={own} />}
+    </>
+  );
+}
+
+function Tokens({ whose }: { readonly whose: Whose }) {
+  const { caller, announce, now } = useApp();
   const { customer, may, services, scopes } = caller;
   const list = useLoaded(() => (whose === 'own' ? listTokens() : listCustomerTokens(customer.id)));
   // Without their names, owners are shown by their ids.
@@ -22,7 +48,6 @@ export function TokenList({ whose }: { readonly whose: 'own' | 'organisation' })
   const [shown, setShown] = useState(PAGE);
   const [asked, setAsked] = useState<{ readonly action: Action; readonly id: string } | null>(null);
   const warnBefore = warnBeforeOf(caller.warn_before);
-  const now = useNow();
   const rows = useMemo(
     () => toRows(list.value ?? [], { people, scopes, services }),
     [list.value, people, scopes, services],
@@ -50,24 +75,9 @@ export function TokenList({ whose }: { readonly whose: 'own' | 'organisation' })
 
   return (
     <>
-      <div class="title">
-        <div>
-          <h1 tabIndex={-1}>{whose === 'own' ? 'My tokens' : 'Tokens of the organisation'}</h1>
-          <p class="lead">
-            {whose === 'own'
-              ? 'A token lets a script or a service call the API on your behalf.'
-              : `Every token of ${customer.name || 'your organisation'}${may.revoke_customer_tokens ? '' : '. Your role may view them; a superuser can revoke them'}.`}
-          </p>
-        </div>
-        {whose === 'own' && (
-          <a class="button main" href={LINKS.new}>
-            Create token
-          </a>
-        )}
-      </div>
       <Problem failure={list.failure} onRetry={list.reload} />
       {list.value === undefined && list.loading && <p role="status">Loading the tokens…</p>}
-      {list.value !== undefined && rows.length === 0 && <Empty whose={whose} />}
+      {list.value !== undefined && rows.length === 0 && <NoTokens whose={whose} />}
       {rows.length > 0 && (
         <>
           <Toolbar
@@ -81,22 +91,19 @@ export function TokenList({ whose }: { readonly whose: 'own' | 'organisation' })
             }}
           />
           {arranged.length === 0 ? (
-            <div class="empty">
-              <h2>No matching tokens</h2>
+            <Empty title="No matching tokens">
               <p>None of the {rows.length} tokens matches the filter.</p>
               <button type="button" class="button" onClick={() => setFilter({ text: '', show: 'all' })}>
                 Show all
               </button>
-            </div>
+            </Empty>
           ) : (
             <TokenTable
-              caption={whose === 'own' ? 'My tokens' : 'Tokens of the organisation'}
+              caption={TITLES[whose]}
               rows={arranged.slice(0, shown)}
               sort={sort}
               onSort={setSort}
               withOwner={whose === 'organisation'}
-              now={now}
-              warnBefore={warnBefore}
               actionsOf={actionsOf}
               onAction={(action, row) => setAsked({ action, id: row.token.id })}
             />
@@ -125,7 +132,6 @@ export function TokenList({ whose }: { readonly whose: 'own' | 'organisation' })
           token={found.token}
           owner={isOwn(found.token) ? undefined : found.owner}
           replacement={rows.find(({ token }) => token.predecessor_id === found.token.id)?.token}
-          now={now}
           onClose={() => setAsked(null)}
           onReload={list.reload}
           onDone={(...result) => settle(found.token.id, ...result)}
@@ -139,45 +145,32 @@ async function nobody(): Promise<Result<Person[]>> {
   return { ok: true, value: [] };
 }
 
-function Empty({ whose }: { readonly whose: 'own' | 'organisation' }) {
-  return (
-    <div class="empty">
-      <h2>No tokens yet</h2>
-      {whose === 'own' ? (
-        <>
-          <p>Create one for each script or service, with only the permissions that it needs. You can revoke each one separately.</p>
-          <a class="button main" href={LINKS.new}>
-            Create your first token
-          </a>
-        </>
-      ) : (
+function NoTokens({ whose }: { readonly whose: Whose }) {
+  if (whose === 'organisation')
+    return (
+      <Empty title="No tokens yet">
         <p>Tokens that people in your organisation create appear here.</p>
-      )}
-    </div>
+      </Empty>
+    );
+  return (
+    <Empty title="No tokens yet">
+      <p>Create one for each script or service, with only the permissions that it needs. You can revoke each one separately.</p>
+      <a class="button main" href={LINKS.new}>
+        Create your first token
+      </a>
+    </Empty>
   ); // prettier-ignore
 }
 
-export function MayNotList({ whose }: { readonly whose: 'own' | 'organisation' }) {
+function MayNotList({ own }: { readonly own: boolean }) {
   const { role } = useApp().caller.user;
-  const own = whose === 'own';
   return (
-    <>
-      <div class="title">
-        <h1 tabIndex={-1}>{own ? 'My tokens' : 'Tokens of the organisation'}</h1>
-        {own && (
-          <a class="button main" href={LINKS.new}>
-            Create token
-          </a>
-        )}
-      </div>
-      <div class="empty">
-        <h2>Your role cannot list tokens here</h2>
-        <p>
-          You are logged in with the role <strong>{role}</strong>. {own ? 'You can still create a token. ' : ''}
-          To look one up or revoke it, ask a superuser of your organisation. A token can also revoke itself, with{' '}
-          <code>DELETE /tokens/self</code>.
-        </p>
-      </div>
-    </>
+    <Empty title="Your role cannot list tokens here">
+      <p>
+        You are logged in with the role <strong>{role}</strong>. {own ? 'You can still create a token. ' : ''}
+        To look one up or revoke it, ask a superuser of your organisation. A token can also revoke itself, with{' '}
+        <code>DELETE /tokens/self</code>.
+      </p>
+    </Empty>
   ); // prettier-ignore
 }

@@ -67,46 +67,45 @@ interface TokenTableProps {
   readonly sort: Sort;
   readonly onSort: (sort: Sort) => void;
   readonly withOwner: boolean;
-  readonly now: number;
-  readonly warnBefore: number;
   readonly actionsOf: (row: Row) => readonly Action[];
   readonly onAction: (action: Action, row: Row) => void;
 }
 
-/** Whether the first press sorts in descending order. */
-const FIRST_DESCENDING: Record<SortKey, boolean> = {
-  name: false, owner: false, created: true, used: true, expires: false,
-}; // prettier-ignore
+interface Column {
+  readonly label: string;
+  readonly sortKey?: SortKey;
+  readonly cell: (row: Row) => ComponentChildren;
+}
+
+/** Between the name and the actions. */
+const COLUMNS: readonly Column[] = [
+  { label: 'Owner', sortKey: 'owner', cell: ({ owner }) => owner },
+  { label: 'Scope', cell: ({ scope }) => scope },
+  { label: 'Services', cell: ({ services }) => services },
+  { label: 'Created', sortKey: 'created', cell: ({ token }) => <Moment time={token.created_at} /> },
+  { label: 'Last used', sortKey: 'used', cell: ({ token }) => <LastUse token={token} /> },
+  { label: 'Expires', sortKey: 'expires', cell: ({ token }) => <Expiry time={token.expires_at} /> },
+];
 
 /** Roles are explicit because browsers may drop those of a table with another layout. */
-export function TokenTable(props: TokenTableProps) {
-  const { sort, onSort, withOwner, now } = props;
-  const heading = (key: SortKey, label: string) => (
-    <SortHeading sortKey={key} label={label} sort={sort} onSort={onSort} />
-  );
+export function TokenTable({ caption, rows, sort, onSort, withOwner, actionsOf, onAction }: TokenTableProps) {
+  const columns = withOwner ? COLUMNS : COLUMNS.filter(({ sortKey }) => sortKey !== 'owner');
   return (
     <table role="table" class="tokens">
-      <caption class="unseen">{props.caption}</caption>
+      <caption class="unseen">{caption}</caption>
       <thead role="rowgroup">
         <tr role="row">
-          {heading('name', 'Name')}
-          {withOwner && heading('owner', 'Owner')}
-          <th role="columnheader" scope="col">
-            Scope
-          </th>
-          <th role="columnheader" scope="col">
-            Services
-          </th>
-          {heading('created', 'Created')}
-          {heading('used', 'Last used')}
-          {heading('expires', 'Expires')}
+          <Heading label="Name" sortKey="name" sort={sort} onSort={onSort} />
+          {columns.map(({ label, sortKey }) => (
+            <Heading key={label} label={label} sortKey={sortKey} sort={sort} onSort={onSort} />
+          ))}
           <th role="columnheader" scope="col">
             <span class="unseen">Actions</span>
           </th>
         </tr>
       </thead>
       <tbody role="rowgroup">
-        {props.rows.map((row) => (
+        {rows.map((row) => (
           <tr role="row" key={row.token.id}>
             <th role="rowheader" scope="row">
               <span class="name">{row.name}</span>
@@ -116,26 +115,20 @@ export function TokenTable(props: TokenTableProps) {
                 {row.token.id}
               </span>
             </th>
-            {withOwner && <Cell label="Owner">{row.owner}</Cell>}
-            <Cell label="Scope">{row.scope}</Cell>
-            <Cell label="Services">{row.services}</Cell>
-            <Cell label="Created">
-              <Moment time={row.token.created_at} now={now} />
-            </Cell>
-            <Cell label="Last used">
-              <LastUse token={row.token} now={now} />
-            </Cell>
-            <Cell label="Expires">
-              <Expiry time={row.token.expires_at} warnBefore={props.warnBefore} now={now} />
-            </Cell>
+            {columns.map(({ label, cell }) => (
+              <td role="cell" key={label}>
+                <span class="label">{label}</span>
+                {cell(row)}
+              </td>
+            ))}
             <td role="cell" class="actions">
-              {props.actionsOf(row).map((action) => (
+              {actionsOf(row).map((action) => (
                 <button
                   key={action}
                   type="button"
                   class={action === 'revoke' ? 'button small bad' : 'button small'}
                   aria-label={`${ACTIONS[action][1]} ${fullName(row)}`}
-                  onClick={() => props.onAction(action, row)}
+                  onClick={() => onAction(action, row)}
                 >
                   {ACTIONS[action][0]}
                 </button>
@@ -153,38 +146,34 @@ function fullName({ name, namesakes, token }: Row): string {
   return namesakes > 1 ? `${name}, id ${token.id}` : name;
 }
 
-function Cell({ label, children }: { readonly label: string; readonly children: ComponentChildren }) {
-  return (
-    <td role="cell">
-      <span class="label">{label}</span>
-      {children}
-    </td>
-  );
-}
-
-interface SortHeadingProps {
-  readonly sortKey: SortKey;
+interface HeadingProps extends Pick<TokenTableProps, 'sort' | 'onSort'> {
   readonly label: string;
-  readonly sort: Sort;
-  readonly onSort: (sort: Sort) => void;
+  readonly sortKey: SortKey | undefined;
 }
 
-function SortHeading({ sortKey, label, sort, onSort }: SortHeadingProps) {
+function Heading({ label, sortKey, sort, onSort }: HeadingProps) {
   const here = sort.key === sortKey;
-  const press = () =>
-    onSort({ key: sortKey, descending: here ? !sort.descending : FIRST_DESCENDING[sortKey] });
+  const isNewestFirst = sortKey === 'created' || sortKey === 'used';
   return (
     <th
       role="columnheader"
       scope="col"
       aria-sort={here ? (sort.descending ? 'descending' : 'ascending') : undefined}
     >
-      <button type="button" class="sort" onClick={press}>
-        {label}
-        <span aria-hidden="true" class="arrow">
-          {here ? (sort.descending ? '↓' : '↑') : ''}
-        </span>
-      </button>
+      {sortKey === undefined ? (
+        label
+      ) : (
+        <button
+          type="button"
+          class="sort"
+          onClick={() => onSort({ key: sortKey, descending: here ? !sort.descending : isNewestFirst })}
+        >
+          {label}
+          <span aria-hidden="true" class="arrow">
+            {here ? (sort.descending ? '↓' : '↑') : ''}
+          </span>
+        </button>
+      )}
     </th>
   );
 }

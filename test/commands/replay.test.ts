@@ -5,8 +5,7 @@ import { stringify } from 'yaml';
 import { isReplayable, readLogLine } from '../../src/commands/access-log.js';
 import { Callers, Replayer } from '../../src/commands/replay-judge.js';
 import { replay } from '../../src/commands/replay.js';
-import { loadCandidate } from '../../src/config/candidate.js';
-import { loadConfig } from '../../src/config/load.js';
+import { loadCandidate, loadConfig } from '../../src/config/load.js';
 import { diffPolicies } from '../../src/policy-diff/compare.js';
 import { temporaryFolder } from '../helpers/latchkey.js';
 

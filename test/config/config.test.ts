@@ -2,7 +2,7 @@ import { chmodSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { claimWarnings } from '../../src/config/issuer-checks.js';
-import { upstreamWarnings } from '../../src/config/upstream-checks.js';
+import { upstreamWarnings } from '../../src/config/cross-checks.js';
 import { loadDirectory } from '../../src/config/directory.js';
 import { ConfigError, formatFault } from '../../src/config/fault.js';
 import { compilePolicy } from '../../src/config/policy.js';

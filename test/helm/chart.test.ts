@@ -7,9 +7,8 @@ import { type KubernetesObject, render, type Rendered } from '../helpers/helm.js
 import { faultsOf } from '../helpers/kubernetes.js';
 import { loadDirectory, directoryRules } from '../../src/config/directory.js';
 import { ConfigError, formatFault } from '../../src/config/fault.js';
-import { loadConfig } from '../../src/config/load.js';
+import { loadConfig, loadShadow } from '../../src/config/load.js';
 import { keysOf } from '../../src/config/schema-walk.js';
-import { loadShadow } from '../../src/config/shadow.js';
 import { configSchema } from '../../src/config/schema/config.js';
 import { selfSigned } from '../helpers/certificates.js';
 import { temporaryFolder } from '../helpers/latchkey.js';

@@ -1,4 +1,4 @@
-import { ROUTES } from '../../src/config/schema/defaults.js';
+import { ROUTES } from '../../src/config/schema/policy.js';
 import type { Server } from 'node:http';
 import { hash } from '@node-rs/argon2';
 import { Secret, TOTP } from 'otpauth';

@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { cpSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { ROUTES } from '../../src/config/schema/defaults.js';
+import { ROUTES } from '../../src/config/schema/policy.js';
 import { needPackages, runs } from './debian.js';
 import { type Running, start, temporaryFolder } from './latchkey.js';
 import { accepts } from './raw-client.mjs';

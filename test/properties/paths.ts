@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import type { Arbitrary } from 'fast-check';
-import { ROUTES } from '../../src/config/schema/defaults.js';
+import { ROUTES } from '../../src/config/schema/policy.js';
 import { segmentAt } from '../../src/domain/path.js';
 import { builtInRoutes } from '../../src/endpoints/endpoints.js';
 import type { RouteDefinition } from '../../src/policy/route.js';

@@ -1,5 +1,5 @@
 import type { JSONWebKeySet } from 'jose';
-import { isKeySetUrl } from '../../config/schema/urls.js';
+import { isKeySetUrl } from '../../config/schema/units.js';
 import { parseUntrustedJson } from '../../util/json.js';
 import type { ConnectionFailed } from '../../util/system-error.js';
 import { quoted } from '../../util/text.js';

@@ -23,7 +23,7 @@ import {
   type ServerMetadata,
   WWWAuthenticateChallengeError,
 } from 'openid-client';
-import { isKeySetUrl } from '../../config/schema/urls.js';
+import { isKeySetUrl } from '../../config/schema/units.js';
 import { readRegularFile } from '../../files/files.js';
 import { authoritiesOf, fetchConfiguration, type IssuerAddress } from '../jwt/key-source.js';
 import { type Claims, isComplete, mergeUserInfo } from './claims.js';

@@ -1,28 +1,21 @@
 import { z } from 'zod';
-import { corsSchema, defaultRouteSchema, ON_UNAUTHENTICATED, policySchema, routeSchema } from './policy.js';
-import { ROUTES } from './defaults.js';
+import {
+  corsSchema,
+  defaultRouteSchema,
+  ON_UNAUTHENTICATED,
+  policySchema,
+  routeSchema,
+  ROUTES,
+} from './policy.js';
 import { identitySchema } from './identity.js';
 import { interfaceSchema } from './interface.js';
-import { jwtIssuersSchema } from './jwt-issuers.js';
-import { loginSchema } from './login.js';
-import { auditSchema, limitsSchema, proxySchema } from './limits.js';
-import { adminSchema, decisionSchema, listenSchema } from './listen.js';
-import { logSchema, tracingSchema } from './observe.js';
-import { rotationSchema, tokenLimitsSchema } from './token-limits.js';
+import { jwtIssuersSchema, loginSchema } from './issuers.js';
+import { limitsSchema, adminSchema, decisionSchema, listenSchema } from './listen.js';
+import { auditSchema, logSchema, tracingSchema, webhooksSchema } from './observe.js';
+import { proxySchema, upstreamSchema } from './upstream.js';
+import { sessionsSchema, tokensSchema } from './tokens.js';
 import { storeSchema } from './store.js';
-import {
-  duration,
-  durationBetween,
-  filePath,
-  integer,
-  orNull,
-  positiveDuration,
-  text,
-  timeLimit,
-} from './units.js';
-import { upstreamSchema } from './upstream.js';
-import { webhooksSchema } from './webhooks.js';
-import { plainUrl } from './urls.js';
+import { duration, filePath, integer, orNull, text, timeLimit, plainUrl } from './units.js';
 
 const directorySchema = z
   .strictObject({
@@ -93,58 +86,11 @@ export const configSchema = z.strictObject({
     .prefault({})
     .describe('Who may log in; if not set, the users that are already in the store')
     .meta({ example: '{ file: ./directory.yaml }' }),
-  sessions: z
-    .strictObject({
-      idle_timeout: positiveDuration
-        .prefault('30m')
-        .describe('A session ends after this long without a request'),
-      absolute_timeout: positiveDuration
-        .prefault('12h')
-        .describe('A session ends this long after login, even if it is active'),
-      max_per_user: integer(1, 10_000)
-        .default(100)
-        .describe('Sessions of a user; one more login ends the least recently used one'),
-    })
+  sessions: sessionsSchema
     .prefault({})
     .describe('Sessions, which start with a login and use a cookie')
     .meta({ example: '{ idle_timeout: 30m }' }),
-  tokens: z
-    .strictObject({
-      max_per_user: orNull(integer(1, 1_000_000)).describe(
-        'Active tokens of a user; null: only max_stored_per_user applies',
-      ),
-      max_stored_per_user: integer(1, 1_000_000)
-        .default(1_000)
-        .describe(
-          'Stored tokens of a user, with expired ones, which are removed first; at least max_per_user',
-        ),
-      max_stored_per_customer: integer(1, 100_000_000)
-        .default(100_000)
-        .describe('Stored tokens of all users of a customer, with expired ones'),
-      max_lifetime: orNull(positiveDuration).describe(
-        'Longest lifetime of a token, and the one of a token without an expiry; null: no limit',
-      ),
-      rotation: rotationSchema
-        .prefault({})
-        .describe('Rotation: replacing a token with a new one')
-        .meta({ example: '{ overlap: 24h }' }),
-      owner_login_within: orNull(
-        durationBetween(1_000, 3_153_600_000_000, 'expected a duration from 1s to 36500d'),
-      ).describe("How long tokens work after their owner's last login at a provider; null: no limit"),
-      last_seen_interval: timeLimit
-        .prefault('1s')
-        .describe('How often the last uses of tokens are written to the store'),
-      warn_before: orNull(positiveDuration)
-        .describe('How long before the expiry of a token Latchkey warns of it; null: never')
-        .meta({ example: '14d' }),
-      limits: tokenLimitsSchema
-        .prefault({})
-        .describe('Limits for tokens that set none themselves')
-        .meta({ example: '{ rate: 600/1m }' }),
-    })
-    .prefault({})
-    .describe('API tokens')
-    .meta({ example: '{ max_lifetime: 90d }' }),
+  tokens: tokensSchema.prefault({}).describe('API tokens').meta({ example: '{ max_lifetime: 90d }' }),
   login: loginSchema
     .prefault({})
     .describe('Limits for password guessing, and OpenID Connect providers')

@@ -12,7 +12,7 @@ import {
 import { isMadeUp } from '../../domain/secret.js';
 import { anyText, flag, id, text } from './units.js';
 import { parseTime } from '../../util/time.js';
-import { addresses, rate } from './token-limits.js';
+import { addresses, rate } from './tokens.js';
 
 /** A SHA-256 in hexadecimal, the form in which a directory file holds a secret. */
 const sha256 = z

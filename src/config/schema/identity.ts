@@ -1,8 +1,7 @@
 import { z } from 'zod';
 import { IDENTITY_FACTS, type IdentityFact, type IdentityNames } from '../../domain/identity-fields.js';
 import { IDENTITY_PRESET_NAMES, identityPreset } from './identity-presets.js';
-import { claimName, durationBetween, fieldName, flag, orNull, text } from './units.js';
-import { plainUrl } from './urls.js';
+import { claimName, durationBetween, fieldName, flag, orNull, text, plainUrl } from './units.js';
 
 const MEANING: Readonly<Record<IdentityFact, string>> = {
   user_id: 'The id of the user',

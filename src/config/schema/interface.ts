@@ -1,6 +1,5 @@
 import { z } from 'zod';
-import { fieldName, flag, hostName, orNull, text } from './units.js';
-import { resourceUrl } from './urls.js';
+import { cookieName, fieldName, flag, hostName, orNull, text, resourceUrl } from './units.js';
 
 /** The fault of a page path with a wrong form, or one that another endpoint uses. */
 export const UI_PATH_FAULT = 'expected a path of its own like /_latchkey/ that starts and ends with "/"';
@@ -15,7 +14,7 @@ export const interfaceSchema = z.strictObject({
     .regex(/^[A-Za-z][A-Za-z0-9-]{0,31}$/, 'expected a name of letters, digits and "-"')
     .default('Service')
     .describe('The prefix of names such as Service-Key, Service-OTP and service.session'),
-  session_cookie: orNull(text.regex(/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/, 'expected a cookie name')).describe(
+  session_cookie: orNull(cookieName).describe(
     'Another name for the session cookie; with TLS, __Host-session is safest',
   ),
   token_endpoints: z

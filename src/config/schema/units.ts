@@ -3,6 +3,7 @@ import { isStorable } from '../../domain/limits.js';
 import { METHODS } from '../../domain/methods.js';
 import { MAX_TIMER_MS } from '../../util/time.js';
 import { ID } from '../../domain/user.js';
+import { isSocketLike, parseUpstreamUrl, SOCKET_URL_RULE } from '../../domain/urls.js';
 
 const UNITS = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const;
 
@@ -88,10 +89,12 @@ export function integer(min: number, max: number) {
 
 export const id = z.string('expected an id').regex(ID, 'expected an id: 1 to 64 letters, digits, "_" or "-"');
 
-/** A header field name (RFC 9110 5.1). */
+/** A token (RFC 9110 5.6.2). */
+const FIELD_NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
+
 export const fieldName = z
   .string('expected a header name')
-  .regex(/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/, 'expected a header name: letters, digits and "-"');
+  .regex(FIELD_NAME, 'expected a header name: letters, digits and "-"');
 
 export const anyText = z.string('expected text').refine(isStorable, 'expected well-formed Unicode');
 
@@ -111,11 +114,27 @@ export function orNull<T extends z.ZodType>(type: T): z.ZodPrefault<z.ZodNullabl
 export const filePath = text.meta({ path: true });
 export const writtenPath = filePath.meta({ written: true });
 
+/** The files of a TLS client. */
+export const tlsFiles = {
+  ca: orNull(filePath).describe('File with the authorities to trust instead of the public ones (PEM)'),
+  cert: orNull(filePath).describe('File with a client certificate and its chain (PEM)'),
+  key: orNull(filePath).describe('File with the private key of that certificate (PEM)'),
+};
+
 export const caSetting = orNull(
   z.strictObject({
     ca: filePath.describe('File with the authorities to trust instead of the public ones (PEM)'),
   }),
 ).describe('TLS settings for connections to it; the certificate is always verified');
+
+/** A cookie name is a token like a header name (RFC 6265 4.1.1). */
+export const cookieName = text.regex(FIELD_NAME, 'expected a cookie name');
+
+/** The name of a provider or issuer, which becomes part of paths, metrics and ids. */
+export const shortName = text.regex(
+  /^[a-z0-9][a-z0-9-]{0,31}$/,
+  'expected a name of up to 32 lower-case letters, digits and "-"',
+);
 
 export const flag = z.boolean('expected true or false');
 
@@ -135,4 +154,69 @@ export interface Facts {
 
 declare module 'zod' {
   interface GlobalMeta extends Facts {}
+}
+
+export const upstreamUrl = text
+  .refine((value) => parseUpstreamUrl(value) !== undefined, {
+    error: ({ input }) =>
+      isSocketLike(String(input))
+        ? `expected ${SOCKET_URL_RULE}`
+        : 'expected a URL like http://127.0.0.1:3000 without user, query or fragment, or unix:// and the path of a socket',
+  })
+  .meta({ example: 'http://127.0.0.1:3000' });
+
+function urlWith(isValid: (url: URL, text: string) => boolean, expected: string) {
+  return text.refine(
+    (value) => URL.canParse(value) && isValid(new URL(value), value),
+    `expected ${expected}`,
+  );
+}
+
+export const collectorUrl = urlWith(
+  (url) => isPlainUrl(url) && url.search === '',
+  'an http:// or https:// URL without user, query or fragment',
+);
+
+/** Issuers, which verifiers compare as text, are kept as written. */
+export const plainUrl = urlWith(isPlainUrl, 'an http:// or https:// URL without user or fragment');
+
+/** The URL of a key set. Whoever can change the keys in transit can sign anything. */
+export const keySetUrl = urlWith(
+  isKeySetUrl,
+  'an https:// URL without user or fragment; http:// only for a loopback address',
+);
+
+export const discoveryUrlSetting = orNull(keySetUrl).describe(
+  'The URL of its OpenID Connect configuration; null: the standard path below `issuer`',
+);
+
+/** Cookies and redirects depend on it, so nothing may follow the host. */
+export const publicOrigin = urlWith(
+  (url, written) => isKeySetUrl(url) && url.origin === written,
+  'an origin like https://api.example, without a path or "/" at its end; http:// only for a loopback address',
+);
+
+/** An origin as browsers send it in `Origin`. */
+export const browserOrigin = text.refine(
+  (value) => URL.canParse(value) && isPlainUrl(new URL(value)) && new URL(value).origin === value,
+  'expected an origin as browsers send it, like https://api.example:8443, without a default port, a path or "/" at its end',
+);
+
+/** The URL of a protected resource (RFC 9728 1.2). Its path also becomes the path of an endpoint. */
+export const resourceUrl = urlWith(
+  (url, written) => isPlainUrl(url) && /^[^/]+\/\/[^/]+(?:\/|(?:\/[\w.~-]+)*)$/.test(written),
+  'a URL like https://api.example/mcp, with a path of letters, digits and "-._~" and no "/" at its end',
+);
+
+/** Whether keys may be fetched from a URL. */
+export function isKeySetUrl(url: URL): boolean {
+  return isPlainUrl(url) && (url.protocol === 'https:' || isLoopback(url.hostname));
+}
+
+export function isLoopback(host: string): boolean {
+  return host === 'localhost' || host === '[::1]' || /^127(?:\.\d{1,3}){3}$/.test(host);
+}
+
+function isPlainUrl(url: URL): boolean {
+  return /^https?:$/.test(url.protocol) && `${url.username}${url.password}${url.hash}` === '';
 }

@@ -1,7 +1,6 @@
 import { z } from 'zod';
 import { isHost } from '../../util/addresses.js';
-import { filePath, integer, orNull, size, text, timeLimit } from './units.js';
-import { upstreamUrl } from './urls.js';
+import { tlsFiles, integer, orNull, size, text, timeLimit, upstreamUrl } from './units.js';
 
 const healthCheck = z.strictObject({
   path: text
@@ -13,9 +12,7 @@ const healthCheck = z.strictObject({
 });
 
 const tls = z.strictObject({
-  ca: orNull(filePath).describe('File with the authorities to trust instead of the public ones (PEM)'),
-  cert: orNull(filePath).describe('File with a client certificate and its chain (PEM)'),
-  key: orNull(filePath).describe('File with the private key of that certificate (PEM)'),
+  ...tlsFiles,
   server_name: orNull(text
     .regex(/^(?=.*[A-Za-z])[A-Za-z0-9._-]+$/, 'expected a host name'))
     .describe('The name in the certificate, if it is not the host'),
@@ -57,3 +54,9 @@ export const upstreamSchema = z
   .refine(({ url, urls }) => url !== undefined || urls !== undefined, 'set url, or urls for several addresses')
   .refine(({ url, urls }) => url === undefined || urls === undefined, 'set either url or urls, not both')
   .meta({ example: '{ url: http://127.0.0.1:3000 }' }); // prettier-ignore
+
+export const proxySchema = z.strictObject({
+  stream_recheck: timeLimit
+    .prefault('30s')
+    .describe('How soon open WebSockets and responses are closed once they are no longer allowed'),
+});
