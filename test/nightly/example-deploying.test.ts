@@ -51,7 +51,7 @@ t.test('examples/compose.yaml: its services work together, with the secrets from
   needPackages(() => runs('redis-server', '--version'), 'redis-server', 'redis-tools');
   const folder = temporaryFolder(t);
   cpSync('examples/compose', join(folder, 'examples/compose'), { recursive: true });
-  writeFileSync(join(folder, 'latchkey'), `#!/bin/sh\nexec '${process.execPath}' '${resolve('dist/cli.js')}' "$@"\n`, { mode: 0o755 });
+  writeFileSync(join(folder, 'latchkey'), `#!/bin/sh\nexec '${process.execPath}' '${resolve('bin/latchkey.js')}' "$@"\n`, { mode: 0o755 });
   const password = 'a password for Ada, 1815';
   rememberSecret(password);
   const [script = '', ...more] = blocks('sh');
