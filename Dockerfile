@@ -11,8 +11,10 @@ WORKDIR /app
 COPY package.json package-lock.json ./
 RUN npm ci --ignore-scripts --no-audit --no-fund
 COPY tsconfig.base.json tsconfig.build.json tsconfig.verify.json ./
+COPY bin ./bin
+COPY scripts/build-program.mjs ./scripts/
 COPY src ./src
-RUN npm run build && find dist -name '*.map' -delete
+RUN npm run build
 
 FROM base AS dependencies
 COPY package.json package-lock.json ./
@@ -32,7 +34,8 @@ COPY LICENSE package.json ./
 COPY bin ./bin
 COPY config ./config
 COPY --from=dependencies /app/node_modules ./node_modules
-COPY --from=build /app/dist ./dist
+COPY --from=build /app/dist/program ./dist/program
+COPY --from=build /app/dist/ui ./dist/ui
 
 USER 65532:65532
 VOLUME ["/var/lib/latchkey"]
@@ -40,6 +43,6 @@ VOLUME ["/var/lib/latchkey"]
 EXPOSE 8080 9901 9902 9903
 STOPSIGNAL SIGTERM
 HEALTHCHECK --interval=15s --timeout=5s --start-period=30s --retries=3 \
-  CMD ["node", "/app/dist/cli.js", "healthcheck", "--config", "/etc/latchkey/latchkey.yaml"]
-ENTRYPOINT ["node", "/app/dist/cli.js"]
+  CMD ["node", "/app/bin/latchkey.js", "healthcheck", "--config", "/etc/latchkey/latchkey.yaml"]
+ENTRYPOINT ["node", "/app/bin/latchkey.js"]
 CMD ["serve", "--config", "/etc/latchkey/latchkey.yaml"]

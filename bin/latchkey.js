@@ -4,13 +4,9 @@
 import './supported-node.js';
 import { existsSync } from 'node:fs';
 
-const program = new URL('../dist/cli.js', import.meta.url);
-const signals = new URL('../dist/server/processes/early-signals.js', import.meta.url);
-
-if (existsSync(program)) {
-  // Loading the program takes much longer.
-  await import(signals.href);
-  await import(program.href);
+if (existsSync(new URL('../dist/program/latchkey.cjs', import.meta.url))) {
+  const { start } = await import('./program.js');
+  await start();
 } else {
   console.error('latchkey: not built yet; run "npm run build" first');
   process.exitCode = 1;

@@ -25,6 +25,7 @@ import {
   doctorCommand,
   fleetCommand,
   healthcheckCommand,
+  reloadCommand,
   serveCommand,
 } from './commands/usage/serving.js';
 import { ConfigError, formatFault } from './config/fault.js';
@@ -43,6 +44,7 @@ const program = new Command('latchkey')
   .commandsGroup('Serving:')
   .addCommand(serveCommand())
   .addCommand(demoCommand())
+  .addCommand(reloadCommand())
   .addCommand(healthcheckCommand())
   .addCommand(fleetCommand())
   .addCommand(doctorCommand())

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { stringify } from 'yaml';
 import { certificateIn } from '../lib/certificate.mjs';
 
-const CLI = new URL('../../dist/cli.js', import.meta.url).pathname;
+const CLI = new URL('../../bin/latchkey.js', import.meta.url).pathname;
 const LIVE_MEMORY = new URL('live-memory.mjs', import.meta.url).href;
 /**
  * Time for everything to end, in milliseconds: the longest timeout in the configuration below, and

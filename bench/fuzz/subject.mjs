@@ -11,7 +11,7 @@ import { startStrictUpstream } from '../../test/helpers/wire.mjs';
 /** @typedef {{ lines: string[], errors: string }} Log */
 /** @typedef {Awaited<ReturnType<typeof startSubject>>} Subject */
 
-const CLI = new URL('../../dist/cli.js', import.meta.url).pathname;
+const CLI = new URL('../../bin/latchkey.js', import.meta.url).pathname;
 /** One of so many requests ends its connection to the upstream, so that the next one opens another. */
 const CLOSES = 4;
 const PASSWORD = 'correct horse battery staple';

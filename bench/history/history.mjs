@@ -47,7 +47,7 @@ if (values.help) {
   --acknowledge N   store.acknowledge: { replicas: N, timeout: 1s }; no acknowledged token may be lost then (0)
   --down-after MS   of the sentinels; cluster-node-timeout (500)
   --redis LINE      a line of redis.conf, such as "min-replicas-to-write 1"; may be given several times
-  --root DIR        of the build to run: DIR/dist/cli.js (this one)
+  --root DIR        of the build to run: DIR/bin/latchkey.js (this one)
   --beside DIR      of the build that every other sidecar, and the commands, run: another version on the same store
   --history FILE    file for the history, one JSON object per line (a new file in ${tmpdir()})
   --check FILE      only checks a recorded history

@@ -24,7 +24,7 @@ export const OTP_SECRET = 'JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP';
 const SEALING_KEY = 'a1'.repeat(32);
 
 /** @param {string} root of a build */
-export const cliOf = (root) => join(root, 'dist/cli.js');
+export const cliOf = (root) => join(root, 'bin/latchkey.js');
 
 /** @param {number} index */
 export const userAt = (index) => `user${index % USERS}`;

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { stringify } from 'yaml';
 import { startPinned, until } from './processes.mjs';
 
-const CLI = join(import.meta.dirname, '../../dist/cli.js');
+const CLI = join(import.meta.dirname, '../../bin/latchkey.js');
 
 /** @typedef {Awaited<ReturnType<typeof startLatchkey>>} Server */
 /**

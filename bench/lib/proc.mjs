@@ -62,6 +62,23 @@ export function cpuSeconds(pids) {
   }, 0);
 }
 
+/** Returns the CPU seconds of the processes that this one started and that have ended. */
+export function endedSeconds() {
+  const fields = readFileSync('/proc/self/stat', 'utf8')
+    .replace(/^.*\) /s, '')
+    .split(' ');
+  return (Number(fields[13]) + Number(fields[14])) / TICKS;
+}
+
+/**
+ * Returns the anonymous memory of a process in bytes: what no other process can share.
+ *
+ * @param {number} pid
+ */
+export function anonymousBytes(pid) {
+  return parseKib(readIfThere(`/proc/${pid}/status`), 'RssAnon');
+}
+
 /**
  * Returns the CPU seconds of a process's main thread alone.
  *

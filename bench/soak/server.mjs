@@ -5,7 +5,7 @@ import { hash } from '@node-rs/argon2';
 import { fetch } from 'undici';
 import { stringify } from 'yaml';
 
-const CLI = new URL('../../dist/cli.js', import.meta.url).pathname;
+const CLI = new URL('../../bin/latchkey.js', import.meta.url).pathname;
 const LOGIN = 'a@example.com';
 const PASSWORD = 'correct horse battery staple';
 

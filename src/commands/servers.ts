@@ -10,6 +10,8 @@ import { CommandFailed, renderList, report, reportList } from './terminal/output
 import { withStore } from './with-store.js';
 
 const TIMEOUT_MS = 3_000;
+/** Longer than a server needs to read a large directory. */
+const RELOAD_TIMEOUT_MS = 60_000;
 const MAX_BODY = 16 * 1024 * 1024;
 
 export function adminUrl(configFile: string): string {
@@ -21,9 +23,13 @@ export function adminUrl(configFile: string): string {
   return `http://${host.includes(':') ? `[${host}]` : host}:${port}`;
 }
 
-async function requestAdmin(url: string): Promise<{ status: number; text: string }> {
+async function requestAdmin(
+  url: string,
+  method: 'GET' | 'POST' = 'GET',
+  timeout = TIMEOUT_MS,
+): Promise<{ status: number; text: string }> {
   try {
-    return await fetchLimited(url, { timeout: TIMEOUT_MS, maxBody: MAX_BODY, direct: true });
+    return await fetchLimited(url, { method, timeout, maxBody: MAX_BODY, direct: true });
   } catch (error) {
     const { reason } = error as ConnectionFailed;
     throw new CommandFailed(`${url} does not respond: ${reason}; is the server running?`);
@@ -33,6 +39,30 @@ async function requestAdmin(url: string): Promise<{ status: number; text: string
 export async function healthcheck(options: { config: string }): Promise<void> {
   const { status, text } = await requestAdmin(`${adminUrl(options.config)}/readyz`);
   if (status !== 200) throw new CommandFailed(`not ready: ${text}`);
+}
+
+export async function reload(options: { config: string }): Promise<void> {
+  const url = `${adminUrl(options.config)}/-/reload`;
+  const { status, text } = await requestAdmin(url, 'POST', RELOAD_TIMEOUT_MS);
+  const { needs_restart: needsRestart = [], msg = `the server responded with ${status}`, faults = [] } = reloadAnswer(text);
+  if (status !== 200) throw new CommandFailed([msg.toLowerCase(), ...faults].join(': '));
+  if (needsRestart.length > 0)
+    process.stderr.write(`warning: these settings take effect after a restart: ${needsRestart.join(', ')}\n`);
+  report({}, {}, 'reloaded');
+} // prettier-ignore
+
+interface ReloadAnswer {
+  readonly needs_restart?: readonly string[];
+  readonly msg?: string;
+  readonly faults?: readonly string[];
+}
+
+function reloadAnswer(text: string): ReloadAnswer {
+  try {
+    return JSON.parse(text) as ReloadAnswer;
+  } catch {
+    return {};
+  }
 }
 
 const COLUMNS = ['name', 'version', 'config_hash', 'workers', 'started_at', 'heartbeat_age_ms', 'lag_ms'];

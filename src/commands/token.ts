@@ -104,7 +104,7 @@ export async function create(options: CreateOptions): Promise<void> {
       name: options.name,
       scope: options.scope,
       services: options.services ?? [],
-      expiresAt: options.expiresIn === undefined ? options.expiresAt : timeIn(options.expiresIn),
+      expiresAt: options.expiresIn === undefined ? options.expiresAt : timeIn('create', options.expiresIn),
       restrictions: { rate: options.rate, addresses: options.address && [...options.address] },
     };
     const tokens = tokensOf(loaded, opened);
@@ -134,9 +134,10 @@ function lostSecret(id: string): string {
   return `token ${id} was created, but its secret is lost; revoke it with "latchkey token revoke ${id}"`;
 }
 
-function timeIn(text: string): string {
+function timeIn(command: string, text: string): string {
   const read = positiveDuration.safeParse(text);
-  if (!read.success) throw new WrongUsage('token create: --expires-in: expected a duration like 12h or 90d');
+  if (!read.success)
+    throw new WrongUsage(`token ${command}: --expires-in: expected a duration like 12h or 90d`);
   const at = Date.now() + read.data;
   return new Date(at).toISOString();
 }
@@ -242,7 +243,7 @@ function readOverlap(text: string | undefined): string | undefined {
   return String(Math.ceil(read.data / 1000));
 }
 
-type GenerateOptions = Omit<CreateOptions, 'config' | 'expiresIn' | 'login' | 'id'>;
+type GenerateOptions = Omit<CreateOptions, 'config' | 'login' | 'id'>;
 
 const OPTIONS: Readonly<Record<string, string>> = {
   user_id: '--user',
@@ -264,7 +265,7 @@ export function generate(options: GenerateOptions): void {
     secret_sha256: createHash('sha256').update(secret).digest('hex'),
     scope: (options.scope ?? 'global').split(' ').filter((each) => each !== ''),
     services: options.services,
-    expires_at: options.expiresAt,
+    expires_at: options.expiresIn === undefined ? options.expiresAt : timeIn('generate', options.expiresIn),
     rate: options.rate,
     addresses: options.address,
   };

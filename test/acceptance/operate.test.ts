@@ -2,6 +2,7 @@ import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { chmodSync, chownSync, mkdirSync, renameSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
+import { pathToFileURL } from 'node:url';
 import { Secret, TOTP } from 'otpauth';
 import t from 'tap';
 import { PASSWORD, startFixture } from '../helpers/fixture.js';
@@ -245,17 +246,24 @@ function runAsOther(...args: string[]) {
   const program = programOf();
   const become = isRoot ? `process.setgroups([]); process.setgid(${OTHER}); process.setuid(${OTHER});` : '';
   const script = `
-    const load = require('node:module').createRequire(${JSON.stringify(program)});
-    for (const native of ['lmdb', '@node-rs/argon2']) load(native);
-    const fs = require('node:fs');
+    import fs from 'node:fs';
+    import { createRequire, syncBuiltinESMExports } from 'node:module';
+    import { evaluate, load } from ${JSON.stringify(pathToFileURL(resolve('bin/program.js')).href)};
+    const require = createRequire(${JSON.stringify(program)});
+    for (const native of ['lmdb', '@node-rs/argon2']) require(native);
     const { readFileSync } = fs;
     const manifest = readFileSync(${JSON.stringify(resolve('package.json'))}, 'utf8');
     fs.readFileSync = (file, ...rest) => String(file).endsWith('/package.json') ? manifest : readFileSync(file, ...rest);
-    const { run } = load(${JSON.stringify(program)});
+    syncBuiltinESMExports();
+    const { run } = evaluate(
+      (id) => load(require.resolve(id), 'command').evaluate,
+      require,
+      [process, globalThis, setTimeout, setInterval, setImmediate, clearTimeout, clearInterval],
+    );
     ${become}
     process.argv.splice(1, 0, 'latchkey');
-    void run();`;
-  const { status, stderr } = spawnSync(process.execPath, ['-e', script, '--', ...args], { encoding: 'utf8', cwd: '/' });
+    await run();`;
+  const { status, stderr } = spawnSync(process.execPath, ['--input-type=module', '-e', script, '--', ...args], { encoding: 'utf8', cwd: '/' });
   return { code: status, stderr };
 } // prettier-ignore
 

@@ -4,8 +4,9 @@ import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { parse, stringify } from 'yaml';
 import { client, directory, startFixture } from '../helpers/fixture.js';
+import { freePort } from '../helpers/free-port.mjs';
 import { send, serveHttp, startUpstream } from '../helpers/http.js';
-import { start, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
+import { run, start, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
 import { EVERY_CASE, nightly } from '../helpers/nightly.js';
 import { matchLog } from '../helpers/until.js';
 
@@ -262,3 +263,17 @@ t.test('a reload fails no request, and requests in flight keep their configurati
   t.equal((await pending).text, 'finished');
   t.equal((await server.server.stop()).code, 0);
 }); // prettier-ignore
+
+t.test('the command reload says whether the server applied its files, and if not, why', async (t) => {
+  const { server, configFile, writeDirectory } = await changeable(t, { admin: { port: await freePort() } });
+  const reload = ['reload', '--config', configFile];
+  t.same(await run(reload), { code: 0, stdout: 'reloaded\n', stderr: '' });
+  writeDirectory((file) => Object.assign(file, { users: 'none' }));
+  t.match(await run(reload), {
+    code: 1,
+    stdout: '',
+    stderr: /^latchkey: reload refused: .*directory\.yaml:\d+:\d+: /,
+  });
+  await server.stop();
+  t.match(await run(reload), { code: 1, stderr: /does not respond: .*; is the server running\?/ });
+});

@@ -4,18 +4,24 @@ import t from 'tap';
 import { directory } from '../helpers/fixture.js';
 import { INSTALLED, run, start, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
 
-/** Makes a process record which packages the code in `dist` loads. */
+/** Makes a process record which files of the program, and which packages, it loads. */
 function recorder(file: string): NodeJS.ProcessEnv {
-  const hook = `import { appendFileSync } from 'node:fs';
-  export async function resolve(name, context, next) {
-    if (/^[a-z@]/.test(name) && !/^(node|file|data):/.test(name) && !context.parentURL?.includes('/node_modules/'))
-      appendFileSync(${JSON.stringify(file)}, name + '\\n');
-    return next(name, context);
-  }`;
-  const asUrl = (code: string) => `data:text/javascript,${encodeURIComponent(code)}`;
-  const register = `import { register } from 'node:module'; register(${JSON.stringify(asUrl(hook))});`;
-  // Newer Node versions deprecate register(); its replacement does not exist in Node 20.
-  return { NODE_OPTIONS: `--disable-warning=DEP0205 --import=${asUrl(register)}` };
+  const preload = `import fs from 'node:fs';
+  import Module, { syncBuiltinESMExports } from 'node:module';
+  const { readFileSync } = fs;
+  const { _load: load } = Module;
+  const note = (name) => fs.appendFileSync(${JSON.stringify(file)}, name + '\\n');
+  fs.readFileSync = (path, ...rest) => {
+    const [, name] = /dist.program.(\\S+)[.]cjs$/.exec(String(path)) ?? [];
+    if (name !== undefined) note(name);
+    return readFileSync(path, ...rest);
+  };
+  Module._load = (name, parent, ...rest) => {
+    if (!Module.isBuiltin(name) && !parent?.filename?.includes('node_modules')) note(name);
+    return load(name, parent, ...rest);
+  };
+  syncBuiltinESMExports();`;
+  return { NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(preload)}` };
 }
 
 t.test('a command loads only the packages it needs', async (t) => {
@@ -28,9 +34,9 @@ t.test('a command loads only the packages it needs', async (t) => {
     return [...new Set(readFileSync(file, 'utf8').trim().split('\n'))].toSorted();
   };
 
-  const reading = ['commander', 'nanoid', 'yaml', 'zod'];
-  const storing = [...reading, 'lmdb', 'lru-cache'];
-  const serving = [...storing, 'http-proxy', 'otpauth', 'pino', 'prom-client'];
+  const reading = ['latchkey'];
+  const storing = [...reading, 'lmdb'];
+  const serving = [...storing, 'http-proxy', 'opentelemetry-api', 'otpauth'];
   await t.test('serve', async (t) => {
     const loaded = await record(async (env) => (await start(t, config, { env, program: INSTALLED })).stop());
     t.same(loaded, serving.toSorted());
@@ -39,17 +45,14 @@ t.test('a command loads only the packages it needs', async (t) => {
     const grpc = { grpc: { port: 0 }, host: '127.0.0.1', port: 0 };
     const other = writeConfig(temporaryFolder(t), { upstream: 'http://127.0.0.1:1', decision: grpc });
     const loaded = await record(async (env) => (await start(t, other, { env, program: INSTALLED })).stop());
-    t.same(loaded, [...serving, '@grpc/grpc-js', 'protobufjs/light.js'].toSorted());
+    t.same(loaded, [...serving, 'grpc-grpc-js', 'protobufjs-light'].toSorted());
   });
   const commands: readonly (readonly [string[], string[]])[] = [
-    [['--help'], ['commander']],
-    [['token', 'list', '--help'], ['commander']],
+    [['--help'], reading],
+    [['token', 'list', '--help'], reading],
     [['check', '--config', config], reading],
     [['user', 'show', 'engineer@example.com', '--config', config], storing],
-    [
-      ['user', 'list', '--config', config],
-      [...storing, 'string-width'],
-    ],
+    [['user', 'list', '--config', config], storing],
   ];
   for (const [args, packages] of commands) {
     await t.test(args.slice(0, 2).join(' '), async (t) => {
@@ -59,6 +62,12 @@ t.test('a command loads only the packages it needs', async (t) => {
       t.same(loaded, packages.toSorted());
     });
   }
+});
+
+t.test('the stack of an error names the sources', async (t) => {
+  const config = writeConfig(temporaryFolder(t), { upstream: 'http://127.0.0.1:1' });
+  const { stderr } = await run(['--debug', 'user', 'list', '--config', config], { program: INSTALLED });
+  t.match(stderr, /^ +at withStore \(src\/commands\/with-store\.ts:\d+:\d+\)$/m);
 });
 
 t.test(

@@ -82,11 +82,23 @@ t.test('options with values that cannot be are wrong usage', async (t) => {
     [[...mint, '--path', '/x', '--request-id', 'a b'], /mint --request-id: expected visible ASCII/],
     [[...mint, '--scope', ' '], /--scope .* is invalid\. Pass a value, or omit the option/],
     [['token', 'generate', '--user', 'U1', '--expires-at', '2001-01-01T00:00:00Z'], /the time has passed/],
+    [
+      ['token', 'generate', '--user', 'U1', '--expires-in', '90 days'],
+      /--expires-in: expected a duration like 12h or 90d/,
+    ],
     [['token', 'revoke', '--user', 'a', '--user', 'b'], /'--user <login>' is given more than once/],
     [['apply', '-f', 'a', '--file', 'b'], /'-f, --file <file>' is given more than once/],
   ] as const)
     t.match(await run(args), { stdout: '', stderr }, args.join(' '));
   t.equal((await run([...mint, '--path', 'nopath'])).code, 2);
+});
+
+t.test('a declared token gets a lifetime, like one that is created', async (t) => {
+  const before = Date.now();
+  const { stdout } = await run(['token', 'generate', '--user', 'U1', '--expires-in', '90d', '--json']);
+  const { entry } = JSON.parse(stdout) as { entry: { expires_at: string } };
+  const life = Date.parse(entry.expires_at) - before;
+  t.ok(life >= 90 * 86_400_000 && life <= 90 * 86_400_000 + Date.now() - before, entry.expires_at);
 });
 
 t.test('a list option that is repeated keeps all of its values', async (t) => {

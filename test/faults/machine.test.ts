@@ -14,7 +14,7 @@ import { fillDisk, mountSmallDisk, NO_SMALL_DISK } from '../helpers/small-disk.j
 import { matchLog, until } from '../helpers/until.js';
 import { WebhookReceiver } from '../helpers/webhook-receiver.js';
 
-const CLI = resolve(import.meta.dirname, '../../dist/cli.js');
+const CLI = resolve(import.meta.dirname, '../../bin/latchkey.js');
 
 type Test = { teardown: (fn: () => void | Promise<void>) => void };
 

@@ -14,7 +14,7 @@ import v8 from 'node:v8';
 import worker_threads from 'node:worker_threads';
 import { localHasher } from '../../src/accounts/hasher.js';
 import type { Task } from '../../src/server/processes/hashing.js';
-import { evaluatorOf, programOf } from '../loader/program.mjs';
+import { evaluateProgram, programOf } from '../loader/program.mjs';
 
 /** How a process ended. */
 export interface End {
@@ -67,10 +67,8 @@ export class Hosted {
 
   /** Runs the command line, until it serves or ends. */
   async run(): Promise<void> {
-    const module = { exports: {} as { run: () => Promise<void> } };
     try {
-      evaluatorOf()(this.#require, module, module.exports, this.#process, ownGlobal(), ...this.#timers());
-      await module.exports.run();
+      await evaluateProgram(this.#require, [this.#process, ownGlobal(), ...this.#timers()]).run();
     } catch (error) {
       if (error !== EXIT) throw error;
     }

@@ -10,10 +10,9 @@ import { forgetServer, noteServer } from './interface.js';
 import { refuseSecretsBelow, refuseSecretsIn } from './secrets.js';
 
 /**
- * The installed program. Most tests start a one-file bundle of it, in which password hashing is
- * cheaper.
+ * The installed program. Most tests start a copy of it in which password hashing is cheaper.
  */
-export const INSTALLED = resolve(import.meta.dirname, '../../dist/cli.js');
+export const INSTALLED = resolve(import.meta.dirname, '../../bin/latchkey.js');
 const START_MS = 120_000;
 
 /**

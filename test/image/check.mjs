@@ -193,7 +193,7 @@ async function tryOut(image) {
   writeFileSync(join(config, 'directory.yaml'), JSON.stringify({ customers: [{ id: 'C1', name: 'One' }], users })); // prettier-ignore
   const [, health = ''] = /CMD (.*)$/.exec(image.HEALTHCHECK) ?? [];
   assert.equal(as(wordsOf(health)).status, 1, 'nothing is running yet');
-  const denied = as(['node', '-e', `for (const p of ['/x', '/app/x', '/app/dist/cli.js', '/etc/latchkey/y']) try { fs.writeFileSync(p, ''); console.log(p) } catch {}`]); // prettier-ignore
+  const denied = as(['node', '-e', `for (const p of ['/x', '/app/x', '/app/bin/latchkey.js', '/etc/latchkey/y']) try { fs.writeFileSync(p, ''); console.log(p) } catch {}`]); // prettier-ignore
   assert.equal(denied.stdout, '', 'only the volume is writable');
 
   const [program, args] = chroot(root, [...entry, ...wordsOf(image.CMD)].map(quote).join(' '), options);
@@ -231,7 +231,7 @@ try {
   const image = build();
   const app = join(image.root, 'app');
   const top = readdirSync(app).toSorted();
-  assert.deepEqual(top, ['LICENSE', 'config', 'dist', 'node_modules', 'package.json']);
+  assert.deepEqual(top, ['LICENSE', 'bin', 'config', 'dist', 'node_modules', 'package.json']);
   for (const name of ['typescript', 'tap', 'esbuild', 'oxlint', 'prettier'])
     assert.ok(!existsSync(join(app, 'node_modules', name)), `${name} is not part of the image`);
   assert.ok(!existsSync(join(image.root, 'usr/local/bin/npm')), 'npm is removed');

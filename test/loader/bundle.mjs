@@ -170,7 +170,7 @@ const tapInOneFile = {
 const ownPlace = {
   name: 'own-place',
   setup(build) {
-    build.onLoad({ filter: /\.m?ts$|[\\/]test[\\/].*\.mjs$/ }, ({ path }) => {
+    build.onLoad({ filter: /\.m?ts$|[\\/]test[\\/].*\.mjs$|[\\/]bin[\\/].*\.js$/ }, ({ path }) => {
       const text = readFileSync(path, 'utf8');
       if (path.includes('/node_modules/')) return undefined;
       const contents = text

@@ -7,7 +7,7 @@ import { createRequire } from 'node:module';
 import { join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { bundleAll } from './bundle.mjs';
-import { programOf } from './program.mjs';
+import { prepareProgram } from './program.mjs';
 import { filesOf, tasksOf } from './tasks.mjs';
 
 /** @import { Task } from './bundle.mjs' */
@@ -22,7 +22,7 @@ export async function prepare(tasks, program) {
   buildTap();
   await bundleAll(tasks);
   // Without a build, the tests that start the program report it.
-  if (program && existsSync(join(ROOT, 'dist/cli.js'))) programOf();
+  if (program && existsSync(join(ROOT, 'dist/program'))) await prepareProgram();
 }
 
 /**

@@ -1,12 +1,11 @@
-/** Returns the path of the program that tests start, which is rebuilt after a new build. */
+/** Returns the path of the program that tests start. */
 export function programOf(): string;
 
-/** Returns the function that evaluates the program anew, with everything global that it uses. */
-export function evaluatorOf(): (
-  require: unknown,
-  module: unknown,
-  exports: unknown,
-  process: unknown,
-  global: unknown,
-  ...timers: unknown[]
-) => void;
+/** Makes the program of the latest build, unless it was made. */
+export function prepareProgram(): Promise<void>;
+
+/** Evaluates the program anew, with everything global that it uses. */
+export function evaluateProgram(
+  require: (name: string) => unknown,
+  globals: readonly unknown[],
+): { run: () => Promise<void> };

@@ -67,8 +67,7 @@ export function tokenCommand(): Command {
   withTokenOptions(add('create', 'create', 'create a token for a user and print its secret, which is shown only once'))
     .requiredOption('--user <login>', 'the owner')
     .addOption(loginOption())
-    .addOption(idOption())
-    .addOption(new Option('--expires-in <duration>', 'its lifetime, like 12h or 90d').conflicts('expiresAt'));
+    .addOption(idOption());
   withTokenOptions(token.command('generate'))
     .description('offline: print a secret, which is shown only once, and the entry of directory.yaml that declares its token')
     .requiredOption('--user <id>', 'the id of the owner, who is declared in the same file')
@@ -161,6 +160,7 @@ function withTokenOptions(command: Command): Command {
     .option('--scope <scopes>', 'scopes, separated by spaces (default: global)')
     .option('--services <ids>', 'services to limit it to, separated by commas', listOf)
     .option('--expires-at <time>', 'when it expires, like 2030-01-31T12:00:00Z')
+    .addOption(new Option('--expires-in <duration>', 'its lifetime, like 12h or 90d').conflicts('expiresAt'))
     .option('--rate <rate>', 'requests that it may make per period, like 600/1m')
     .option('--address <cidr>', 'an address or range like 10.0.0.0/8 that it is accepted from; can be repeated', collect);
 } // prettier-ignore

@@ -31,6 +31,13 @@ export function healthcheckCommand(): Command {
     .action(calls(async () => import('../servers.js'), 'healthcheck'));
 }
 
+export function reloadCommand(): Command {
+  return new Command('reload')
+    .description('make the server of this configuration reload it; if it refuses, exit with 1 and say why')
+    .addOption(configOption())
+    .action(calls(async () => import('../servers.js'), 'reload'));
+}
+
 export function fleetCommand(): Command {
   return new Command('fleet')
     .description('list the sidecars that are up, by their heartbeats in the store')
