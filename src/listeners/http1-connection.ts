@@ -15,7 +15,7 @@ import { isReset } from './accepted-socket.js';
 import { Http1Input, type Http1Settings } from './http1-input.js';
 import { asksForWebSocket, Http1Request, Http1Response } from './http1-message.js';
 
-/** Milliseconds after which the request of a client that ended its side ends. */
+/** Milliseconds after which a client that ended its side, or whose bytes nobody reads, is checked. */
 const LEFT_MS = 750;
 
 export interface Http1Owner {
@@ -44,7 +44,7 @@ export class Http1Connection {
   #isHeadHeld = false;
   /** Whether nothing more is read: the connection closes, or carries another protocol. */
   #isOver = false;
-  /** Whether what follows is dropped: the rest of a malformed body. */
+  /** Whether what follows is dropped: the rest of a malformed body, or too many later requests. */
   #isDropping = false;
   /** `performance.now()` at which the client ended its side; 0 before. */
   #endedAt = 0;
@@ -99,11 +99,20 @@ export class Http1Connection {
     if (this.#response?.headersSent === false) this.#response.shouldKeepAlive = false;
   }
 
-  /** Ends the request of a client that has left. A paused socket does not tell of a reset. */
+  /**
+   * Ends the request of a client that has left. The system reports that only after all its bytes, so bytes
+   * that nobody has read for a while are held; beyond the limit, later requests are dropped.
+   */
   checkClient(now: number): void {
-    const hasEnded = this.#endedAt > 0;
-    const hasLeft = hasEnded ? now - this.#endedAt >= LEFT_MS : this.#input.isPaused && isReset(this.socket);
-    if (hasLeft) this.destroy();
+    const { fullSince } = this.#input;
+    if (this.#endedAt > 0) {
+      if (now - this.#endedAt >= LEFT_MS) this.destroy();
+      return;
+    }
+    // Requests that are served one after the other do not wait, even if there are always more.
+    if (fullSince === 0 || this.#isDropping || now - Math.max(fullSince, this.since) < LEFT_MS) return;
+    if (isReset(this.socket)) this.destroy();
+    else if (!this.#input.holdMore() && this.#request?.readableEnded === true) this.#dropRest();
   }
 
   headTimedOut(): void {
@@ -263,6 +272,13 @@ export class Http1Connection {
     return this.#isDropping;
   }
 
+  /** Drops the later requests; their client may repeat them (RFC 9112 9.3.2). */
+  #dropRest(): void {
+    if (this.#response !== undefined) this.#response.shouldKeepAlive = false;
+    this.#isDropping = true;
+    this.#input.drop();
+  }
+
   #refuse(refusal: Refusal): void {
     const response = this.#answerRaw(refusal);
     this.#settings.unreadable({ refusal, peer: this.socket, response });
@@ -313,6 +329,7 @@ export class Http1Connection {
 
   /** Drops bytes. After a malformed body, the response ends once the client is silent. */
   #drop(chunk: Buffer): void {
+    if (this.#request?.readableEnded === true) return;
     try {
       this.#request?.emit('data', chunk);
     } catch (error) {
@@ -328,7 +345,7 @@ export class Http1Connection {
       this.read();
     }
     // What the reader of the body has not asked for yet may be the rest of it, which it soon reads.
-    if (this.#request?.readableEnded !== false) this.#endWithClient();
+    if (this.#request?.readableEnded !== false || this.#input.holdsMore) this.#endWithClient();
   };
 
   /** Ends this side too: a client that ends its own no longer waits for a response. */

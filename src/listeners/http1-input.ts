@@ -10,6 +10,14 @@ import type { UnreadableInput } from '../pipeline/access-log.js';
 import type { Config } from '../config/schema/config.js';
 
 const MAX_UNREAD = 64 * 1024;
+/**
+ * The same for bytes that nobody has read for a while, of a connection and of all in a process: a client that
+ * is gone may have left as much in the system's buffer (4 MiB on Linux) and in ours.
+ */
+const MAX_HELD = 8 * 1024 * 1024;
+const MAX_HELD_IN_ALL = 64 * 1024 * 1024;
+
+let heldInAll = 0;
 
 const SMALL = 256;
 const JOINED = 4_096;
@@ -20,8 +28,12 @@ export class Http1Input {
   readonly #reader = new SocketReader();
   #nextEvent: Event | undefined;
   #nextData: Buffer | undefined;
-  /** Whether the socket is paused, because too much is unread. */
-  isPaused = false;
+  /** `performance.now()` since which too much is unread; 0 if it is not. */
+  fullSince = 0;
+  /** Whether more is held than usual. */
+  #holdsMore = false;
+  #held = 0;
+  #isPaused = false;
 
   /** @param onData receives the bytes, and feeds the parser; also a `data` listener of the socket */
   constructor(socket: Socket, limits: MessageLimits, onData: (bytes: Buffer) => void) {
@@ -76,22 +88,53 @@ export class Http1Input {
     this.#reader.release();
   }
 
+  /** Whether bytes are held that nobody has read for a while. */
+  get holdsMore(): boolean {
+    return this.#holdsMore;
+  }
+
   /** Pauses the socket while too much is unread, and resumes it after that. */
   pauseWhileFull(): void {
-    const isFull = this.parser.unread >= MAX_UNREAD;
-    if (isFull === this.isPaused) return;
-    this.isPaused = isFull;
-    if (isFull) this.#socket.pause();
+    const { unread } = this.parser;
+    if (unread < MAX_UNREAD) {
+      this.fullSince = 0;
+      this.#holdsMore = false;
+    } else if (this.fullSince === 0) this.fullSince = performance.now();
+    this.#hold(this.#holdsMore ? unread : 0);
+    const hasRoom = this.#holdsMore && unread < MAX_HELD && heldInAll < MAX_HELD_IN_ALL;
+    const isPaused = unread >= MAX_UNREAD && !hasRoom;
+    if (isPaused === this.#isPaused) return;
+    this.#isPaused = isPaused;
+    if (isPaused) this.#socket.pause();
     else this.#socket.resume();
+  }
+
+  /** Reads on although too much is unread, up to a larger limit; returns whether it allows more. */
+  holdMore(): boolean {
+    this.#holdsMore = true;
+    this.pauseWhileFull();
+    return !this.#isPaused;
+  }
+
+  drop(): void {
+    this.parser.takeRest();
+    this.pauseWhileFull();
   }
 
   /** From now on, what arrives goes to the stream of the socket, as for other protocols. */
   leaveTo(stream: Socket): void {
+    this.#hold(0);
     this.#reader.pushTo(stream);
   }
 
   close(): void {
+    this.#hold(0);
     this.#reader.close();
+  }
+
+  #hold(bytes: number): void {
+    heldInAll += bytes - this.#held;
+    this.#held = bytes;
   }
 }
 

@@ -124,6 +124,8 @@ t.test('reads requests behind one that takes long, and loses none', async (t) =>
     onData: (data) => (answers += data.toString().match(/HTTP\/1\.1 200/g)?.length ?? 0),
   });
   await until(() => arrived.length === 1, 'the first one', 5_000);
+  await until(() => client.socket.writableLength === 0, 'the others are read');
+  t.equal(arrived.length, 1);
   behave = (_req, res) => res.end();
   waiting[0]?.end();
   await until(() => answers === sent, 'all answers', 60_000);

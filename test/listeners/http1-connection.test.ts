@@ -347,6 +347,41 @@ t.test('a paused reader stops the body', async (t) => {
   t.equal(body.join('').length, 200_000);
 }); // prettier-ignore
 
+t.test(
+  'what nobody reads is held up to a limit; beyond it, a body waits and later requests are dropped',
+  async (t) => {
+    const MORE = 9 * 1024 * 1024;
+    const length = 70_000 + MORE;
+    for (const [about, head, isBody] of [
+      ['requests', get('/'), false],
+      ['a body', `POST / HTTP/1.1\r\nHost: a\r\nContent-Length: ${length}\r\n\r\n`, true],
+    ] as const) {
+      const { peer, exchanges, connection } = open();
+      await peer.send(head + 'x'.repeat(70_000));
+      t.ok(peer.isPaused(), about);
+      const later = performance.now() + 10_000;
+      connection.checkClient(later);
+      t.notOk(peer.isPaused(), `${about}: read after a while`);
+      await peer.send('x'.repeat(MORE));
+      t.ok(peer.isPaused(), `${about}: up to a limit`);
+      connection.checkClient(later);
+      t.equal(peer.isPaused(), isBody, about);
+      const [first] = exchanges as [Exchange];
+      if (isBody) {
+        first.req.resume();
+        await settled();
+        t.equal(first.body.join('').length, length, 'nothing is lost');
+      } else await peer.send('x'.repeat(100));
+      answer(first, 'ok');
+      await settled();
+      t.equal(exchanges.length, 1);
+      t.equal(peer.destroyed, !isBody);
+      t.match(peer.written, isBody ? /\r\nConnection: keep-alive\r\n/ : /\r\nConnection: close\r\n/);
+      peer.destroy();
+    }
+  },
+);
+
 t.test('answers a malformed request once, and never in the middle of another response', async (t) => {
   const alone = open();
   await alone.peer.send('garbage\r\n\r\n');
