@@ -79,7 +79,7 @@ const asInDist = {
 };
 
 /**
- * Takes the schemas and what they import from their own file.
+ * Takes the schemas from their own file.
  *
  * @param {string[]} paths
  * @returns {Plugin}
@@ -113,12 +113,15 @@ const schemasOf = (paths) => ({
   },
 });
 
-/** Lists Zod and the modules of the schemas, with what they import. */
+/** Lists Zod and the modules that make schemas with it. */
 async function modulesOfSchemas() {
   const entryPoints = SCHEMAS.map((name) => join(DIST, name));
   const { metafile } = await build({ ...COMMON, entryPoints, metafile: true, format: 'esm' });
-  const own = Object.keys(metafile.inputs).map((name) => resolve(ROOT, name));
-  return [ZOD, ...own.filter((path) => path.startsWith(DIST))];
+  const all = Object.keys(metafile.inputs).map((name) => resolve(ROOT, name));
+  const own = all.filter(
+    (path) => path.startsWith(DIST) && readFileSync(path, 'utf8').includes(" from 'zod'"),
+  );
+  return [ZOD, ...own];
 }
 
 const NO_MAP = Buffer.from('{"version":3,"sources":[""],"mappings":"AAAA"}').toString('base64');
