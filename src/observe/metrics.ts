@@ -36,6 +36,9 @@ export function setReloaded(successful: boolean): void {
 export function startProcessMetrics(version: string): void {
   metrics.buildInfo.set({ version, node: process.version }, 1);
   collectDefaultMetrics({ prefix: 'latchkey_' });
+  // Gauges named like counters; each is the sum of the gauge with the label `type`.
+  for (const kind of ['handles', 'requests', 'resources'])
+    register.removeSingleMetric(`latchkey_nodejs_active_${kind}_total`);
 }
 
 export async function renderMetrics(): Promise<{ type: string; text: string }> {
