@@ -191,7 +191,7 @@ export function limitConnections(servers: readonly PublicServer[], limit: number
   const allowed = Math.max(1, Math.min(limit, allowedByFiles()));
   // A slightly lower limit is not worth a log line at every start.
   if (allowed < WORTH_TELLING * limit) {
-    log.info(
+    log.warn(
       { limit: allowed, configured: limit },
       'limits.connections reduced; open file limit too low (ulimit -n)',
     );

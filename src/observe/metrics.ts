@@ -103,6 +103,7 @@ export function setCertificateExpiry(seconds: number): void {
 export const storeMetrics = {
   lastSeenFailures: counter('latchkey_last_seen_write_failures_total', 'Failed writes of last-seen data, which are retried.'),
   staleTokensServed: counter('latchkey_stale_tokens_served_total', 'Requests allowed from the cache while the store was unavailable (on_store_failure).'),
+  bridgedTokens: counter('latchkey_bridged_tokens_served_total', 'Requests allowed with a known token while a networked store elected another master.'),
   failures: counter('latchkey_store_errors_total', 'Store operations that failed.', ['operation']),
   storeLinksUp: gauge('latchkey_store_links_up', 'Processes that receive change notifications from a networked store. Without them the cache is disabled.'),
   linkFailures: counter('latchkey_invalidation_link_failures_total', 'Failed attempts to receive change notifications from a networked store.'),

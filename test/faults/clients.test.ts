@@ -93,7 +93,7 @@ t.test('closes connections over the limit, keeps requests in flight, and closes 
 
 t.test('with few file descriptors the limit is lower, and the admin port still answers', async (t) => {
   const { server, url, token } = await serve(t, {}, { via: ['prlimit', '--nofile=200'] });
-  await matchLog(t, server, /limits.connections reduced/);
+  await matchLog(t, server, /"level":40,.*limits.connections reduced/);
   const key = await token('superuser');
   const flood = open(url, 400, 'GET /x HTTP/1.1\r\nHost: a\r\nX-Slow: ');
   await until(() => flood.closed.count >= 300, 'most are closed');

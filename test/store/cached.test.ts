@@ -114,7 +114,7 @@ function setUp(more: Partial<CacheSettings> = {}) {
   const revocations = new Revocations(null);
   const inner = slowStore(revocations);
   for (const id of ['A', 'B', 'C']) inner.tokens.set(`digest-${id}`, { token: token(id), owner: user('U1') });
-  const events = { hits: 0, misses: 0, stale: 0, told: [] as number[] };
+  const events = { hits: 0, misses: 0, stale: 0, bridged: 0, told: [] as number[] };
   const cache = new TokenCache(
     inner.store,
     revocations,
@@ -122,7 +122,7 @@ function setUp(more: Partial<CacheSettings> = {}) {
     {
       hit: () => (events.hits += 1),
       miss: () => (events.misses += 1),
-      servedStale: () => (events.stale += 1),
+      servedStale: (bridges) => (events[bridges ? 'bridged' : 'stale'] += 1),
       received: (ms) => events.told.push(ms),
     },
   );
@@ -380,7 +380,7 @@ t.test('an older owner record never replaces a newer one while notifications are
 }); // prettier-ignore
 
 t.test('during a failover, known sessions and revocations are served until the cover expires', async (t) => {
-  const { inner, ended, cache, cached } = setUp({ bridgesFailover: true });
+  const { inner, ended, cache, cached, events } = setUp({ bridgesFailover: true });
   const away = (asked: unknown) => t.rejects(async () => asked, { message: 'away' });
   const on = { endsAt: Date.now() + 60_000, idleEndsAt: Date.now() + 60_000 };
   inner.users.set('U1', user('U1'));
@@ -397,6 +397,7 @@ t.test('during a failover, known sessions and revocations are served until the c
   inner.fails = true;
   cache.disable();
   t.match(await cached.tokens.find('digest-C'), { token: { id: 'C' } });
+  t.same([events.bridged, events.stale], [1, 0], 'counted on its own');
   t.equal(await cached.tokens.find('digest-A'), undefined, 'revoked elsewhere');
   t.equal(await cached.tokens.find('digest-B'), undefined, 'revoked here');
   t.equal(await cached.tokens.find('unknown'), undefined);

@@ -79,8 +79,8 @@ export function cacheFor(
   const cache = new TokenCache(kind.store, kind.revocations, settings, {
     hit: () => countCacheLookup('hit'),
     miss: () => countCacheLookup('miss'),
-    servedStale: () => {
-      storeMetrics.staleTokensServed.inc();
+    servedStale: (bridges) => {
+      (bridges ? storeMetrics.bridgedTokens : storeMetrics.staleTokensServed).inc();
       if (!said) log.warn('store unavailable; serving recently used tokens from the cache');
       said = true;
     },

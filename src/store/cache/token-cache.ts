@@ -24,7 +24,8 @@ export interface CacheSettings {
 export interface CacheEvents {
   readonly hit: () => void;
   readonly miss: () => void;
-  readonly servedStale: () => void;
+  /** @param bridges whether another master is being elected, so no revocation can have been missed */
+  readonly servedStale: (bridges: boolean) => void;
   /** A change of a token by this process was notified, so many milliseconds after it was sent. */
   readonly received: (ms: number) => void;
 }
@@ -218,7 +219,7 @@ export class TokenCache {
         return undefined;
       const stale = this.#stale(digest);
       if (stale === undefined) throw error;
-      this.#events.servedStale();
+      this.#events.servedStale(this.#coverage.isBridging);
       return stale;
     }
     if (generation === this.#coverage.generation) this.#keep(digest, found);
