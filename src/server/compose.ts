@@ -14,7 +14,14 @@ import { checkSigningKeys } from './accounts.js';
 import { watchProviders } from './online-checks.js';
 import { startBegins } from './processes/early-signals.js';
 import { answerPrimary, type Counts, reportToPrimary, type ServedUrls } from './processes/messages.js';
-import { loadModules, onSignals, startTracing, storeObserver, tuneHeap } from './processes/process.js';
+import {
+  loadModules,
+  notifyReady,
+  onSignals,
+  startTracing,
+  storeObserver,
+  tuneHeap,
+} from './processes/process.js';
 import { createRestart, startAlone, startWorkers, workersFault } from './processes/serving.js';
 import { startWorker, type Worker } from './processes/worker.js';
 import { applyAtStart } from './reload/directory-file.js';
@@ -228,6 +235,7 @@ async function serveAsPrimary(options: ServeOptions, parts: Parts): Promise<void
   };
   // Logged whatever the log level is.
   log.child({}, { level: 'info' }).info(ready, 'ready');
+  notifyReady(log);
   if (options.welcome !== undefined) sink.print(options.welcome(serving.url, admin.url));
 }
 

@@ -97,15 +97,22 @@ t.test('examples/systemd/latchkey.service starts, reloads and stops Latchkey', a
   const folder = temporaryFolder(t);
   const data = join(folder, 'lib');
   const local = (command: string) => command.replaceAll('/etc/latchkey', folder).split(' ');
-  writeFileSync(join(folder, 'latchkey.yaml'), `upstream: http://127.0.0.1:9\nlisten: { port: 0 }\nadmin: { port: 0 }\nstore: { type: lmdb, path: ${data} }\n`);
+  writeFileSync(join(folder, 'latchkey.yaml'), `upstream: http://127.0.0.1:9\nlisten: { port: 0 }\nadmin: { port: ${await freePort()} }\nstore: { type: lmdb, path: ${data} }\n`);
   const [program, ...check] = local(setting('ExecStartPre'));
   t.equal(program, '/usr/local/bin/latchkey');
   t.match(await run(check), { code: 0 });
-  const server = await startCommand(t, local(setting('ExecStart')).slice(1), { isolated: true });
-  const port = new URL(server.admin).port;
-  const file = join(folder, 'latchkey.yaml');
-  writeFileSync(file, readFileSync(file, 'utf8').replace('admin: { port: 0 }', `admin: { port: ${port} }`));
-  t.match(await run(local(setting('ExecReload')).slice(1)), { code: 0 });
+  // Node.js has no datagrams over Unix sockets, so Python stands for systemd.
+  const socket = join(folder, 'notify');
+  const systemd = spawn('python3', ['-c', `import socket\ns = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)\ns.bind('${socket}')\nwhile True: print(s.recvmsg(4096)[0].decode(), flush=True)`]);
+  t.teardown(() => systemd.kill());
+  let notified = '';
+  systemd.stdout.on('data', (chunk: Buffer) => (notified += chunk.toString()));
+  await until(() => existsSync(socket), 'the socket');
+  t.match([setting('Type'), setting('NotifyAccess')], ['notify', 'all']);
+  const server = await startCommand(t, local(setting('ExecStart')).slice(1), { isolated: true, env: { NOTIFY_SOCKET: socket } });
+  await until(() => notified.includes('READY=1'), 'it is ready');
+  t.match(await run(local(setting('ExecReload')).slice(1)), { code: 0, stdout: 'reloaded\n' });
+  await until(() => server.stdout().includes('"reloaded"'), 'the reload');
   t.same(await server.stop('SIGTERM'), { code: 0, signal: null });
   const { config } = loadConfig(join(folder, 'latchkey.yaml'));
   t.ok(Number(setting('TimeoutStopSec')) * 1000 > config.limits.drain_timeout);

@@ -1,3 +1,4 @@
+import { execFile } from 'node:child_process';
 import cluster from 'node:cluster';
 import { setFlagsFromString } from 'node:v8';
 import type { Config } from '../../config/schema/config.js';
@@ -43,6 +44,17 @@ export function onSignals(
     end(1);
   });
   releaseSignals();
+}
+
+/**
+ * Tells systemd that the server is ready, for `Type=notify` (sd_notify(3)). Its own program does it, because
+ * Node.js has no datagrams over Unix sockets.
+ */
+export function notifyReady(log: Log): void {
+  if (process.env['NOTIFY_SOCKET'] === undefined) return;
+  execFile('systemd-notify', ['--ready'], (error) => {
+    if (error !== null) log.error({ err: error }, 'systemd not notified that the server is ready');
+  });
 }
 
 /**
