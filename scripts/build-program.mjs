@@ -32,7 +32,7 @@ const RARE = [
   'undici',
 ];
 /** Processes and threads that the program starts. */
-const CHILDREN = ['server/processes/hashing-child.js', 'server/reload/directory-worker.js'];
+const CHILDREN = ['server/processes/hashing-child.js', 'server/reload/read-directory.js'];
 
 const ZOD = join(ROOT, 'node_modules/zod/index.js');
 /** Modules without state that take half of a start: programs in one process can share them. */

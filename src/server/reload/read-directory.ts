@@ -22,7 +22,7 @@ const SMALL = 64 * 1024;
 export async function readDirectory(toRead: DirectoryToRead): Promise<CheckedDirectory> {
   const size = statSync(toRead.file, { throwIfNoEntry: false })?.size ?? 0;
   if (size <= SMALL) return loadDirectory(toRead.file, toRead.env, toRead.rules);
-  const worker = new Worker(new URL(import.meta.url), {
+  const worker = new Worker(new URL('./read-directory.js', import.meta.url), {
     workerData: { directoryToRead: { ...toRead, env: { ...toRead.env } } },
   });
   const [reading] = (await once(worker, 'message')) as [Reading];
