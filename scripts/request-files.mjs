@@ -28,6 +28,8 @@ await run(async () => {
     cores: CORES,
     upstreamPort: port,
     fill: (path) => fillStore(path, { keys: [key] }),
+    // The modules that the program is made of.
+    cli: resolve(DIST, 'cli.js'),
     nodeArgs: ['--inspect=127.0.0.1:0'],
   });
   const agent = new Agent({ keepAlive: true, maxSockets: 1 });
