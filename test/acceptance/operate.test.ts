@@ -255,8 +255,9 @@ function runAsOther(...args: string[]) {
     const manifest = readFileSync(${JSON.stringify(resolve('package.json'))}, 'utf8');
     fs.readFileSync = (file, ...rest) => String(file).endsWith('/package.json') ? manifest : readFileSync(file, ...rest);
     syncBuiltinESMExports();
+    const files = ['./latchkey.cjs', './schemas.cjs'].map((id) => [id, load(require.resolve(id), 'command').evaluate]);
     const { run } = evaluate(
-      (id) => load(require.resolve(id), 'command').evaluate,
+      (id) => new Map(files).get(id),
       require,
       [process, globalThis, setTimeout, setInterval, setImmediate, clearTimeout, clearInterval],
     );
