@@ -27,6 +27,7 @@ function copyRepository() {
 function fails(copy, tests) {
   const build = spawnSync('node', ['node_modules/@typescript/native/bin/tsc', '-p', 'tsconfig.build.json', '--noCheck'], { cwd: copy, encoding: 'utf8' });
   if (build.status !== 0) throw new Error(`the build failed: ${build.stdout}${build.stderr}`);
+  execFileSync('node', ['scripts/build-program.mjs'], { cwd: copy });
   const files = tests.map((file) => `test/${file}`);
   const missing = files.find((file) => !existsSync(join(copy, file)));
   if (missing !== undefined) throw new Error(`there is no ${missing}`);
