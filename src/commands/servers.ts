@@ -44,7 +44,7 @@ export async function healthcheck(options: { config: string }): Promise<void> {
 export async function reload(options: { config: string }): Promise<void> {
   const url = `${adminUrl(options.config)}/-/reload`;
   const { status, text } = await requestAdmin(url, 'POST', RELOAD_TIMEOUT_MS);
-  const { needs_restart: needsRestart = [], msg = `the server responded with ${status}`, faults = [] } = reloadAnswer(text);
+  const { needs_restart: needsRestart = [], msg = `the server responded with ${status}`, faults = [] }: ReloadAnswer = membersOf(text) ?? {};
   if (status !== 200) throw new CommandFailed([msg.toLowerCase(), ...faults].join(': '));
   if (needsRestart.length > 0)
     process.stderr.write(`warning: these settings take effect after a restart: ${needsRestart.join(', ')}\n`);
@@ -55,14 +55,6 @@ interface ReloadAnswer {
   readonly needs_restart?: readonly string[];
   readonly msg?: string;
   readonly faults?: readonly string[];
-}
-
-function reloadAnswer(text: string): ReloadAnswer {
-  try {
-    return JSON.parse(text) as ReloadAnswer;
-  } catch {
-    return {};
-  }
 }
 
 const COLUMNS = ['name', 'version', 'config_hash', 'workers', 'started_at', 'heartbeat_age_ms', 'lag_ms'];

@@ -194,6 +194,12 @@ export class KnownRecords {
     return known !== undefined && performance.now() - known.at < RECENT_MS ? known : undefined;
   }
 
+  /** Notes the outcome of a commit. @param revision null: a record had another revision than expected */
+  committed({ expect, put }: Commit, revision: Revision | null): void {
+    if (revision === null) this.forget(expect.keys());
+    else for (const [key, each] of put) this.get(key, each && textOf(revision, each.ref, each.value));
+  }
+
   forget(keys: Iterable<Key>): void {
     for (const key of keys) this.#known.delete(key);
   }

@@ -14,7 +14,6 @@ import {
   type ReadAndCounted,
   type Revision,
   type Stored,
-  textOf,
   type Touch,
 } from '../core/kv.js';
 import { partsOf } from '../parts.js';
@@ -142,11 +141,7 @@ export class PostgresKv implements Kv {
       change.none.map(({ after }) => escaped(after)),
       change.none.map(({ before }) => escaped(before)),
     ]);
-    if (revision === null) {
-      this.#known.forget(change.expect.keys());
-      return null;
-    }
-    for (const [key, each] of put) this.#known.get(key, each && textOf(revision, each.ref, each.value));
+    this.#known.committed(change, revision);
     return revision;
   }
 

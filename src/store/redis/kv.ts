@@ -13,7 +13,6 @@ import {
   type ReadAndCounted,
   type Revision,
   type Stored,
-  textOf,
   type Touch,
 } from '../core/kv.js';
 import { partsOf } from '../parts.js';
@@ -139,8 +138,9 @@ export class RedisKv implements Kv {
     return this.#changing(change, async () => this.#commit(change));
   }
 
-  async #commit({ expect, put, link, tell, none, isReserved }: Commit): Promise<Revision | null> {
-    const revision = await this.#run(
+  async #commit(change: Commit): Promise<Revision | null> {
+    const { expect, put, link, tell, none, isReserved } = change;
+    const made = await this.#run(
       'commit',
       isReserved ? '1' : '0',
       JSON.stringify([...expect].flatMap(([key, revision]) => [key, revision ?? ''])),
@@ -159,13 +159,9 @@ export class RedisKv implements Kv {
       JSON.stringify(tell),
       ...none.flatMap(({ index, after, before }) => [index, after, before]),
     );
-    if (revision === '') {
-      this.#known.forget(expect.keys());
-      return null;
-    }
-    for (const [key, each] of put)
-      this.#known.get(key, each && textOf(revision as Revision, each.ref, each.value));
-    return revision as Revision;
+    const revision = made === '' ? null : (made as Revision);
+    this.#known.committed(change, revision);
+    return revision;
   }
 
   async touch(uses: readonly Touch[]): Promise<void> {
