@@ -12,7 +12,7 @@ COPY package.json package-lock.json ./
 RUN npm ci --ignore-scripts --no-audit --no-fund
 COPY tsconfig.base.json tsconfig.build.json tsconfig.verify.json ./
 COPY bin ./bin
-COPY scripts/build-program.mjs ./scripts/
+COPY scripts/build-program.mjs scripts/unmapped.mjs ./scripts/
 COPY src ./src
 RUN npm run build
 

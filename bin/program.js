@@ -1,7 +1,7 @@
 // Loads the program, with the code that V8 compiled for it where that could be kept.
-import { readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { accessSync, constants, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { createRequire, SourceMap } from 'node:module';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { setFlagsFromString } from 'node:v8';
 import { Script } from 'node:vm';
@@ -48,6 +48,8 @@ export function load(file, use) {
 
   function save() {
     try {
+      // Collecting the code costs milliseconds at every end, so not where it can't be kept.
+      accessSync(dirname(file), constants.W_OK);
       // Another process may be reading it.
       writeFileSync(`${kept}.${process.pid}`, script.createCachedData());
       renameSync(`${kept}.${process.pid}`, kept);

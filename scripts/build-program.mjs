@@ -6,6 +6,7 @@ import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { basename, join, relative, resolve } from 'node:path';
 import { build } from 'esbuild';
 import { DIGEST_LENGTH, PARAMETERS } from '../bin/program.js';
+import { unmapped } from './unmapped.mjs';
 
 /** @import { BuildOptions, Plugin } from 'esbuild' */
 
@@ -123,23 +124,6 @@ async function modulesOfSchemas() {
   );
   return [ZOD, ...own];
 }
-
-const NO_MAP = Buffer.from('{"version":3,"sources":[""],"mappings":"AAAA"}').toString('base64');
-
-/**
- * Omits packages from source maps, of which they would be most.
- *
- * @type {Plugin}
- */
-export const unmapped = {
-  name: 'unmapped',
-  setup(build) {
-    build.onLoad({ filter: /[\\/]node_modules[\\/].*\.[cm]?js$/ }, ({ path }) => {
-      const text = readFileSync(path, 'utf8').replaceAll('//# sourceMappingURL=', '// ');
-      return { contents: `${text}\n//# sourceMappingURL=data:application/json;base64,${NO_MAP}` };
-    });
-  },
-};
 
 /** @satisfies {BuildOptions} */
 const COMMON = /** @type {const} */ ({

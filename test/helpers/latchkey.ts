@@ -68,8 +68,8 @@ function needsProcess(env: NodeJS.ProcessEnv | undefined): boolean {
 }
 
 /** A server with workers starts its own program again. */
-function hasWorkers(args: readonly string[]): boolean {
-  return /\bworkers["']?: *(?!1\b)/.test(configOf(args));
+function hasWorkers(config: string): boolean {
+  return /\bworkers["']?: *(?!1\b)/.test(config);
 }
 
 /** Returns the text of the file that a command reads; empty if there is none. */
@@ -82,7 +82,7 @@ function configOf(args: readonly string[]): string {
 
 /** Runs a command to completion; in this process, unless it needs one of its own. */
 export async function run(args: readonly string[], options: CommandOptions = {}): Promise<Ended> {
-  if (options.program !== undefined || needsProcess(options.env) || hasWorkers(args))
+  if (options.program !== undefined || needsProcess(options.env) || hasWorkers(configOf(args)))
     return runOn(process.execPath, args, { program: programOf(), ...options });
   const { input = '', env } = options;
   const hosted = new Hosted({ args, input, env: { ...ENVIRONMENT, ...env } });
@@ -157,7 +157,7 @@ export async function startCommand(
     options.program !== undefined ||
     options.via !== undefined ||
     needsProcess(options.env) ||
-    hasWorkers(args);
+    hasWorkers(config);
   const server = isIsolated ? spawnServer(args, options) : hostServer(args, options);
   let admin: string | undefined;
   t.teardown(async () => {

@@ -1,6 +1,7 @@
 import { mkdirSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, join, relative, resolve } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
+import { unmapped } from '../../scripts/unmapped.mjs';
 
 /** @import { BuildOptions, Plugin } from 'esbuild' */
 
@@ -17,6 +18,7 @@ const ALWAYS = [
   fileURLToPath(import.meta.url),
   OWN_TAP,
   UNCAUGHT,
+  'scripts/unmapped.mjs',
   'package.json',
   'package-lock.json',
   'tsconfig.base.json',
@@ -177,24 +179,6 @@ const ownPlace = {
         .replaceAll('import.meta.dirname', JSON.stringify(dirname(path)))
         .replaceAll('import.meta.url', JSON.stringify(pathToFileURL(path).href));
       return { contents, loader: path.endsWith('ts') ? 'ts' : 'js' };
-    });
-  },
-};
-
-const NO_MAP = Buffer.from('{"version":3,"sources":[""],"mappings":"AAAA"}').toString('base64');
-
-/**
- * Omits packages from source maps. Node reads the whole map when a test creates its first error,
- * and packages are most of it.
- *
- * @type {Plugin}
- */
-const unmapped = {
-  name: 'unmapped',
-  setup(build) {
-    build.onLoad({ filter: /[\\/]node_modules[\\/].*\.[cm]?js$/ }, ({ path }) => {
-      const text = readFileSync(path, 'utf8').replaceAll('//# sourceMappingURL=', '// ');
-      return { contents: `${text}\n//# sourceMappingURL=data:application/json;base64,${NO_MAP}` };
     });
   },
 };

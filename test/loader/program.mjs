@@ -37,8 +37,6 @@ export function programOf() {
 
 /** @type {Map<string, Evaluate>} */
 const evaluators = new Map();
-/** @type {{ exports: unknown } | undefined} */
-let schemas;
 
 /**
  * Evaluates the program anew.
@@ -69,11 +67,13 @@ export function evaluateProgram(require, globals) {
  * @returns {Evaluate}
  */
 function shared(evaluator) {
-  return (own, module, exports, ...rest) => {
-    if (schemas === undefined) {
-      schemas = /** @type {{ exports: unknown }} */ (module);
-      evaluator(own, module, exports, ...rest);
-    } else /** @type {{ exports: unknown }} */ (module).exports = schemas.exports;
+  /** @type {{ exports: unknown } | undefined} */
+  let first;
+  return (own, module, ...rest) => {
+    const made = /** @type {{ exports: unknown }} */ (module);
+    if (first === undefined) evaluator(own, made, ...rest);
+    first ??= made;
+    made.exports = first.exports;
   };
 }
 
