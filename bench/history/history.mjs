@@ -35,8 +35,8 @@ const { values } = parseArgs({
 if (values.help) {
   process.stdout.write(`npm run history -- [options]     (builds first; needs redis-server or PostgreSQL, and libfaketime for clocks)
 
-  --store KIND      sentinel (three servers, three sentinels), cluster (six servers), redis (one), postgres (one), each with three
-                    sidecars; or lmdb (one server with two workers) (sentinel)
+  --store KIND      sentinel (three servers, three sentinels), cluster (six servers), redis (one), postgres (a primary and
+                    its synchronous standby), each with three sidecars; or lmdb (one server with two workers) (sentinel)
   --faults A,B      ${Object.entries(FAULTS).map(([kinds, faults]) => `${kinds}: ${faults.join(',')}`).join('\n                    ')} (all of them)
   --seed N          seed of the schedule and of the clients (the current time)
   --minutes M       duration of clients and faults (2)

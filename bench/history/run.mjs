@@ -40,7 +40,7 @@ const SIDECARS = 3;
 /** The faults that each kind of store supports. */
 export const FAULTS = {
   'sentinel, cluster, redis': ['kill', 'stop', 'partition', 'pause-sidecar', 'clock'],
-  postgres: ['kill', 'stop', 'restart', 'pause-sidecar', 'clock'],
+  postgres: ['kill', 'stop', 'restart', 'failover', 'pause-sidecar', 'clock'],
   lmdb: ['kill', 'stop', 'disk', 'clock'],
 };
 const OF_SIDECARS = new Set(['pause-sidecar', 'clock']);

@@ -22,20 +22,56 @@ const programIn = (version) => join(VERSIONS, version, 'bin/postgres');
  * @param {string[]} options
  */
 export function preparePostgres(folder, port, options) {
+  if (process.getuid?.() === 0) chownSync(folder, idOf('-u'), idOf('-g'));
+  const data = join(folder, 'data');
+  run(folder, 'initdb', '--no-sync', '--auth=trust', '--username=latchkey', '--encoding=UTF8', '--locale=C', data);
+  const settings = ['listen_addresses=127.0.0.1', 'unix_socket_directories=', 'shared_buffers=32MB', ...options];
+  const [program = '', ...args] = [
+    ...commandOf('postgres'), '-D', data, '-p', String(port), ...settings.flatMap((line) => ['-c', line]),
+  ];
+  return { program, args, cwd: folder, url: `postgres://latchkey@127.0.0.1:${port}/postgres` };
+} // prettier-ignore
+
+/**
+ * Copies the cluster of a server into the folder of another, as its standby.
+ *
+ * @param {string} folder
+ * @param {number} primary its port
+ */
+export function copyPostgres(folder, primary) {
+  const from = ['-h', '127.0.0.1', '-p', String(primary), '-U', 'latchkey'];
+  run(
+    folder,
+    'pg_basebackup',
+    ...from,
+    '-D',
+    join(folder, 'data'),
+    '-R',
+    '-X',
+    'stream',
+    '-c',
+    'fast',
+    '--no-sync',
+  );
+}
+
+/**
+ * @param {string} folder
+ * @param {string} name of PostgreSQL's program
+ * @param {string[]} args
+ */
+function run(folder, name, ...args) {
+  const [program = '', ...prefix] = commandOf(name);
+  const { status, stderr } = spawnSync(program, [...prefix, ...args], { cwd: folder });
+  if (status !== 0) throw new Error(`${name}: ${stderr.toString()}`);
+}
+
+/** @param {string} name */
+function commandOf(name) {
   const version = readdirSync(VERSIONS).toSorted((a, b) => Number(a) - Number(b)).at(-1) ?? '';
   const isRoot = process.getuid?.() === 0;
   const prefix = isRoot ? ['setpriv', '--reuid=postgres', '--regid=postgres', '--clear-groups'] : [];
-  if (isRoot) chownSync(folder, idOf('-u'), idOf('-g'));
-  const data = join(folder, 'data');
-  const as = [...prefix, join(VERSIONS, version, 'bin/initdb')];
-  const arguments_ = ['--no-sync', '--auth=trust', '--username=latchkey', '--encoding=UTF8', '--locale=C', data];
-  const made = spawnSync(as[0] ?? '', [...as.slice(1), ...arguments_], { cwd: folder });
-  if (made.status !== 0) throw new Error(`no cluster: ${made.stderr.toString()}`);
-  const settings = ['listen_addresses=127.0.0.1', 'unix_socket_directories=', 'shared_buffers=32MB', ...options];
-  const [program = '', ...args] = [
-    ...prefix, programIn(version), '-D', data, '-p', String(port), ...settings.flatMap((line) => ['-c', line]),
-  ];
-  return { program, args, cwd: folder, url: `postgres://latchkey@127.0.0.1:${port}/postgres` };
+  return [...prefix, join(VERSIONS, version, 'bin', name)];
 } // prettier-ignore
 
 /** @param {string} which */
