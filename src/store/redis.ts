@@ -8,7 +8,7 @@ import { measured, type OnOperation } from './measured.js';
 import { keyOf, META } from './core/kinds.js';
 import { StoreUnusable } from './faults.js';
 import type { Creation, Creations, Revocations } from './revocations.js';
-import { reapply, recover } from './core/recovery.js';
+import { missing, reapply, recover } from './core/recovery.js';
 import { Transactor } from './core/transaction.js';
 import { type MasterSession, nameOfHistory } from './redis/session.js';
 import { BATCH, REVOCATIONS } from './redis/scripts.js';
@@ -138,13 +138,14 @@ export async function restoreHistory(
   session: MasterSession,
   { revocations, creations, recovers }: Memory,
 ): Promise<HistoryChange> {
-  const transactor = new Transactor(RedisKv.on(client, session));
+  const kv = RedisKv.on(client, session);
+  const transactor = new Transactor(kv);
   let [reapplied, recovered] = [0, 0];
   const lost: Creation[] = [];
   try {
     if (recovers) await client.scriptOn(session, 'beginRecovery', nameOfHistory(session.identity));
     reapplied = await reapply(transactor, events, revocations.names(), REVOCATIONS);
-    for (const creation of creations.current(Date.now())) {
+    for (const creation of await missing(kv, creations.current(Date.now()))) {
       const mayWrite = recovers && (await client.scriptOn(session, 'isRecovering')) === 1;
       const outcome = await recover(transactor, events, creation, mayWrite, REVOCATIONS);
       if (outcome === 'recovered') recovered += 1;

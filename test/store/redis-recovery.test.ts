@@ -228,6 +228,18 @@ t.test('does not refuse anything in a new store, or one with a known history', a
   t.equal(await store.tokens.find('unknown'), undefined);
 });
 
+t.test('asks in batches for what is still there: no use of the store waits for it', async (t) => {
+  const { redis, creations, restore } = await setUp(t);
+  await restore();
+  const there = Array.from({ length: 1_200 }, (_, i) => token(`K${i}`));
+  redis.cli('MSET', ...there.flatMap((each) => [`{latchkey:}token:${each.digest}`, stored(each)]));
+  for (const record of there) creations.note({ kind: 'token', record, owner: user('U1') });
+  const calls = () => Number(/cmdstat_evalsha:calls=(\d+)/.exec(redis.cli('INFO', 'commandstats'))?.[1]);
+  const before = calls();
+  t.match(await restore(), { recovered: 0, lost: [] });
+  t.ok(calls() - before < 20, `${calls() - before} round trips`);
+});
+
 t.test('notices that a re-elected master forgot what the master in between acknowledged', async (t) => {
   const { redis, store, revocations, creations, restore } = await setUp(t);
   await restore();

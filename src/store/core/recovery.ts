@@ -5,7 +5,7 @@ import { type Creation, partsIn } from '../revocations.js';
 import { passOverDamaged } from '../faults.js';
 import type { Events } from './events.js';
 import { keyOf, type Kind, REVOKED, SESSION, TOKEN, TOKEN_ID, USER } from './kinds.js';
-import type { Key } from './kv.js';
+import type { Key, Kv } from './kv.js';
 import { partsOf } from '../parts.js';
 import { addSession, endAllOf, endSession } from './sessions.js';
 import { addToken, isNewDigest, noteRevoked, readToken, removeToken, replaceToken } from './token-records.js';
@@ -127,6 +127,20 @@ async function endAgain(
     back += Number(cameBack);
   }
   return back;
+}
+
+/** Returns the creations whose records the store does not have. */
+export async function missing(kv: Kv, creations: readonly Creation[]): Promise<Creation[]> {
+  const found: Creation[] = [];
+  for (const some of partsOf(creations, CHECKED)) {
+    const stored = await kv.read(some.map(keyOfCreation));
+    found.push(...some.filter((_, i) => stored[i] === undefined));
+  }
+  return found;
+}
+
+function keyOfCreation({ kind, record }: Creation): Key {
+  return keyOf(kind === 'token' ? TOKEN : SESSION, record.digest);
 }
 
 type Recovery = 'there' | 'recovered' | 'lost';
