@@ -1,6 +1,5 @@
 import { isRead, METHODS } from '../domain/methods.js';
-import type { PolicyTables } from '../policy/decide.js';
-import { allows, positionOf } from '../policy/rules.js';
+import { allows, type PolicyTables, positionOf } from '../policy/decide.js';
 import type { Route, RouteDefinition } from '../policy/route.js';
 import { isEquivalent, pathKey } from '../policy/routes.js';
 import type { Sites } from '../policy/sites.js';

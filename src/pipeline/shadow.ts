@@ -6,7 +6,7 @@ import type { Verdict } from '../gate/verdict.js';
 import type { RequestHead } from '../http/head.js';
 import { type Change, countShadowDecision } from '../observe/metrics/requests.js';
 import type { Route } from '../policy/route.js';
-import { describePosition } from '../policy/rules.js';
+import { describePosition } from '../policy/decide.js';
 import { isUnknown, type ShadowGate } from '../gate/what-if.js';
 import type { FaultLog } from './faults.js';
 

@@ -1,7 +1,7 @@
 import type { z } from 'zod';
 import type { routeSchema } from '../config/schema/policy.js';
 import { type Cors, corsOf } from '../domain/cors.js';
-import type { ConfigPosition } from './rules.js';
+import type { ConfigPosition } from './decide.js';
 
 type ConfiguredRoute = z.output<typeof routeSchema>;
 
