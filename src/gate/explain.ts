@@ -10,7 +10,7 @@ import { nearMisses, type Route } from '../policy/route.js';
 import { type WhatIf, whatIfGate } from './gate.js';
 import type { Admitted, Verdict } from './verdict.js';
 import { identityFields } from './identity.js';
-import { isRefused, serviceOf } from './service.js';
+import { isRefused, serviceOf } from './request-rules.js';
 
 /** The gate's decision on a request, as plain values. `latchkey explain --json` prints it. */
 export interface Explanation {

@@ -16,7 +16,7 @@ import { guardedUser, type Match } from '../policy/routes.js';
 import type { Sites } from '../policy/sites.js';
 import type { Authenticator, TokenLimits } from './authenticate.js';
 import type { Ownership, TokenRead } from './ownership.js';
-import { isRefused, type NamedService, serviceOf } from './service.js';
+import { isRefused, type NamedService, serviceOf } from './request-rules.js';
 import {
   type Admitted,
   admitted,

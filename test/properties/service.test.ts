@@ -1,5 +1,5 @@
 import * as fc from 'fast-check';
-import { isRefused, serviceOf } from '../../src/gate/service.js';
+import { isRefused, serviceOf } from '../../src/gate/request-rules.js';
 import type { RequestHead } from '../../src/http/head.js';
 import type { Match } from '../../src/policy/routes.js';
 import { property, Share } from '../helpers/property.js';
