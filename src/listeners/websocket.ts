@@ -2,7 +2,7 @@ import type { Socket } from 'node:net';
 import type { Subject } from '../domain/credential.js';
 import { withoutSegments } from '../domain/path.js';
 import type { Refusal } from '../domain/refusal.js';
-import type { Admitted } from '../gate/verdict.js';
+import type { Admitted } from '../gate/gate.js';
 import type { ParsedRequest } from '../http/exchange.js';
 import { refusalReply } from '../http/replies.js';
 import type { UpgradeListener } from './http1-input.js';

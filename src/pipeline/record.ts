@@ -3,7 +3,7 @@ import { performance } from 'node:perf_hooks';
 import type { WritesLeft } from '../accounts/write-limit.js';
 import type { Subject } from '../domain/credential.js';
 import type { Refusal } from '../domain/refusal.js';
-import type { Verdict } from '../gate/verdict.js';
+import type { Verdict } from '../gate/gate.js';
 import type { RequestHead } from '../http/head.js';
 import { countStarted, observeDecision } from '../observe/metrics/requests.js';
 import type { RequestTrace, Tracing } from '../observe/tracing.js';

@@ -1,5 +1,5 @@
 import type { Candidate, LoadedConfig } from '../config/load.js';
-import type { Verdict } from '../gate/verdict.js';
+import type { Verdict } from '../gate/gate.js';
 import type { Match } from '../policy/routes.js';
 import { type Change, type Finding, type PolicyDiff, Rows } from './report.js';
 import { decidingRules } from './rules.js';

@@ -1,11 +1,10 @@
 import type { LoadedConfig } from '../config/load.js';
 import { compilePolicy } from '../config/policy.js';
 import { isRead } from '../domain/methods.js';
-import { type Gate, whatIfGate } from '../gate/gate.js';
+import { type Gate, type Verdict, whatIfGate } from '../gate/gate.js';
 import { Ownership } from '../gate/ownership.js';
 import { isRefused, serviceOf } from '../gate/request-rules.js';
 import { NO_DEFAULTS, TokenLimits } from '../gate/authenticate.js';
-import type { Verdict } from '../gate/verdict.js';
 import {
   authenticatorOf,
   type Sender,

@@ -1,4 +1,5 @@
 import type { JwtSubject, Subject, TokenSubject } from '../domain/credential.js';
+import type { Refusal } from '../domain/refusal.js';
 import type { Token } from '../domain/token.js';
 
 export interface PolicyTables {
@@ -146,6 +147,10 @@ function byService(
 function scopeDetail(scopes: readonly string[], action: string): string {
   const readOnly = scopes.length > 0 && scopes.every((scope) => scope === 'global:read');
   return readOnly ? READ_ONLY : `The scope ${scopes.join(' ')} is not allowed to perform ${action}`;
+}
+
+export function policyRefusal(decision: Decision, action: string): Refusal | undefined {
+  return decision.allowed ? undefined : { refusal: decision.reason, action, detail: decision.detail };
 }
 
 export function limitedDetail(action: string): string {

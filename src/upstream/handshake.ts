@@ -7,7 +7,7 @@ import { hasBody, type RequestHead } from '../http/head.js';
 import { CHUNKED, chunkStart, responseHead, UNFRAMED } from '../http1/write.js';
 import { responseLimits } from './connect.js';
 import type { RefusedHandshake } from './tunnel.js';
-import type { Admitted } from '../gate/verdict.js';
+import type { Admitted } from '../gate/gate.js';
 
 /** The suffix that a server appends to the key before hashing it (RFC 6455 1.3). */
 const ACCEPT_SUFFIX = '258EAFA5-E914-47DA-95CA-C5AB0DC85B11';

@@ -3,7 +3,7 @@ import { runInNewContext } from 'node:vm';
 import t from 'tap';
 import { LastSeen } from '../../src/accounts/last-seen.js';
 import type { Subject } from '../../src/domain/credential.js';
-import type { Verdict } from '../../src/gate/verdict.js';
+import type { Verdict } from '../../src/gate/gate.js';
 import type { RequestHead } from '../../src/http/head.js';
 import { LineBuffer } from '../../src/observe/json-line.js';
 import { logTo } from '../../src/observe/log.js';

@@ -1,7 +1,7 @@
 import type { Subject } from '../../domain/credential.js';
 import { refuseMethod } from '../../domain/methods.js';
 import type { Refusal } from '../../domain/refusal.js';
-import type { Verdict } from '../../gate/verdict.js';
+import type { Verdict } from '../../gate/gate.js';
 import type { IncomingRequest, OutgoingResponse, Serve } from '../../http/exchange.js';
 import { firstField } from '../../http/fields.js';
 import type { RequestHead } from '../../http/head.js';
