@@ -9,10 +9,9 @@ import type { LastSeen } from '../accounts/last-seen.js';
 import type { Tokens } from '../accounts/tokens.js';
 import type { WriteLimit, WritesLeft } from '../accounts/write-limit.js';
 import { AUTHORIZATION } from '../http/authorization.js';
-import { hasBody, type RequestHead } from '../http/head.js';
+import type { RequestHead } from '../http/head.js';
 import { type Decision, type Policy, policyRefusal } from '../policy/decide.js';
-import type { EndpointRule, Route } from '../policy/route.js';
-import { guardedUser, type Match } from '../policy/routes.js';
+import { type EndpointRule, guardedUser, type Match, type Route } from '../policy/route.js';
 import type { Sites } from '../policy/sites.js';
 import type { Authenticator, TokenLimits } from './authenticate.js';
 import type { Ownership, TokenRead } from './ownership.js';
@@ -99,7 +98,7 @@ export class Gate {
     const { route } = match;
     const reads = isRead(head.method);
     const action = reads ? route.readAction : route.writeAction;
-    if (expectsNoBody(head.method) && !route.allowsBodyOnRead && hasBody(head))
+    if (expectsNoBody(head.method) && !route.allowsBodyOnRead && head.hasBody)
       return refused(bodyOnRead(head.method), route, action, null);
     if (route.auth === 'deny') {
       return refused(

@@ -4,8 +4,7 @@ import { decodePercent, segmentAt } from '../domain/path.js';
 import { malformed, type Refusal } from '../domain/refusal.js';
 import type { Client, RequestHead } from '../http/head.js';
 import { foldName } from '../http/protected-fields.js';
-import type { EndpointRule, Route } from '../policy/route.js';
-import type { Match } from '../policy/routes.js';
+import type { EndpointRule, Match, Route } from '../policy/route.js';
 import { quoted } from '../util/text.js';
 
 /**

@@ -15,8 +15,7 @@ import {
 } from '../gate/what-if.js';
 import type { RequestHead } from '../http/head.js';
 import type { Policy } from '../policy/decide.js';
-import type { Route } from '../policy/route.js';
-import type { Match } from '../policy/routes.js';
+import type { Match, Route } from '../policy/route.js';
 import type { Sites } from '../policy/sites.js';
 import type { TokenWithUse } from '../store/core/token-records.js';
 import type { MaybePromise } from '../util/async.js';

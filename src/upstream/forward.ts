@@ -3,7 +3,7 @@ import type { Subject } from '../domain/credential.js';
 import type { IncomingRequest, OutgoingResponse, ResponseFollower } from '../http/exchange.js';
 import type { Refusal } from '../domain/refusal.js';
 import { AUTHORIZATION, bindsConnection } from '../http/authorization.js';
-import { hasBody, type RequestHead } from '../http/head.js';
+import type { RequestHead } from '../http/head.js';
 import type { RouteLimits } from '../policy/route.js';
 import { RetryState, type Upstream } from './upstreams.js';
 import { definesContent, isRead } from '../domain/methods.js';
@@ -142,7 +142,7 @@ class ForwardHandler implements ResponseHandler, Use, TimeoutListener, Uploading
   go(): void {
     if (this.#over) return;
     const { head, req, limits } = this.#request;
-    if (hasBody(head)) this.#upload = new Upload(req, this, this.#waits.idleTimeout, limits?.maxBody);
+    if (head.hasBody) this.#upload = new Upload(req, this, this.#waits.idleTimeout, limits?.maxBody);
     this.#dispatch(this.#retries.begin());
   }
 

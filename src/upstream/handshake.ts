@@ -3,7 +3,7 @@ import type { IncomingMessage } from 'node:http';
 import type { Refusal } from '../domain/refusal.js';
 import { forbidsContent } from '../domain/methods.js';
 import { fieldValues, hasItem } from '../http/fields.js';
-import { hasBody, type RequestHead } from '../http/head.js';
+import type { RequestHead } from '../http/head.js';
 import { CHUNKED, chunkStart, responseHead, UNFRAMED } from '../http1/write.js';
 import { responseLimits } from './connect.js';
 import type { RefusedHandshake } from './tunnel.js';
@@ -24,7 +24,7 @@ export function refuseHandshake(head: RequestHead): Refusal | undefined {
 
 function handshakeFault(head: RequestHead): string | undefined {
   if (head.method !== 'GET') return 'a WebSocket handshake is a GET';
-  if (hasBody(head)) return 'a WebSocket handshake has no body';
+  if (head.hasBody) return 'a WebSocket handshake has no body';
   if (fieldValues(head.fields, 'sec-websocket-version').join() !== '13')
     return 'Sec-WebSocket-Version must be 13';
   const [key = '', ...more] = fieldValues(head.fields, 'sec-websocket-key');
