@@ -26,17 +26,16 @@ import {
   writeRefusal,
 } from '../pipeline/handle.js';
 import { expiryFields, newRecord, newRequestId, rateLimitFields, traceCall } from '../pipeline/record.js';
-import type { Services } from '../pipeline/services.js';
+import type { Services, Serving } from '../pipeline/services.js';
 import type { Stream, StreamRevalidator, WatchedStream } from '../pipeline/streams.js';
 import type { ForwardOutcome, ForwardOwner, InFlight } from '../upstream/forward.js';
 
 /**
- * The entrance for HTTP/1.1 and HTTP/2: allowed requests are forwarded, or served by a built-in endpoint.
- * @param services returns the current services; a request keeps those that it began with, unless a built-in
- *   endpoint waits for its body
+ * The entrance for HTTP/1.1 and HTTP/2: allowed requests are forwarded, or served by a built-in endpoint, with
+ * the current services if it had to wait for its body.
  */
-export function createRequestListener(services: () => Services, streams: StreamRevalidator): Serve {
-  return (req, res) => handle(new HttpExchange(services, streams, req, res), HTTP);
+export function createRequestListener(serving: Serving, streams: StreamRevalidator): Serve {
+  return (req, res) => handle(new HttpExchange(serving, streams, req, res), HTTP);
 }
 
 /** Returns the reply to a refusal outside any handler. @param req undefined when none was parsed */
@@ -78,7 +77,7 @@ const OUTCOME_OF_ABORT = {
 } as const;
 
 class HttpExchange implements Exchange, ForwardOwner, Stream {
-  readonly current: () => Services;
+  readonly serving: Serving;
   readonly services: Services;
   readonly streams: StreamRevalidator;
   readonly req: IncomingRequest;
@@ -92,14 +91,9 @@ class HttpExchange implements Exchange, ForwardOwner, Stream {
   /** Response fields about rate limits and the expiry of the token, flat. */
   limitFields: readonly string[] = [];
 
-  constructor(
-    current: () => Services,
-    streams: StreamRevalidator,
-    req: IncomingRequest,
-    res: OutgoingResponse,
-  ) {
-    this.current = current;
-    this.services = current();
+  constructor(serving: Serving, streams: StreamRevalidator, req: IncomingRequest, res: OutgoingResponse) {
+    this.serving = serving;
+    this.services = serving.services;
     this.streams = streams;
     this.req = req;
     this.res = res;
@@ -211,7 +205,7 @@ async function serve(
     refuse(exchange, HTTP, body);
     return;
   }
-  const services = waits ? exchange.current() : exchange.services;
+  const services = (waits ? exchange.serving : exchange).services;
   const admitted = waits ? await judgeAgain(exchange, HTTP, head, first, services) : first;
   if (admitted === undefined) return;
   if (admitted.route.endpoint?.name !== name) {

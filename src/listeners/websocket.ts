@@ -19,22 +19,15 @@ import {
 } from '../pipeline/handle.js';
 import { expiryFields, newRecord, newRequestId, traceCall } from '../pipeline/record.js';
 import { refuseWebSocket } from '../upstream/handshake.js';
-import type { Services } from '../pipeline/services.js';
+import type { Services, Serving } from '../pipeline/services.js';
 import type { Stream, StreamRevalidator } from '../pipeline/streams.js';
 import type { InFlight } from '../upstream/forward.js';
 
-/**
- * Allowed WebSocket handshakes become a tunnel to the upstream.
- * @param isDraining whether the server is shutting down; tunnels opened then would hold it up
- */
-export function createUpgradeListener(
-  services: () => Services,
-  streams: StreamRevalidator,
-  isDraining: () => boolean,
-): UpgradeListener {
+/** The entrance for WebSocket handshakes: allowed ones become a tunnel to the upstream. */
+export function createUpgradeListener(serving: Serving, streams: StreamRevalidator): UpgradeListener {
   return (req, socket, headBytes) => {
     closeAtError(socket);
-    handle(new HandshakeExchange(services(), streams, isDraining, req, socket, headBytes), WEBSOCKET);
+    handle(new HandshakeExchange(serving, streams, req, socket, headBytes), WEBSOCKET);
   };
 }
 
@@ -43,9 +36,10 @@ const SHUTTING_DOWN: Refusal = { refusal: 'overloaded', detail: 'The server is s
 const WEBSOCKET: Entrance<HandshakeExchange> = {
   forwards: true,
   answersPreflights: false,
-  read: ({ services, record, req, isDraining }) => {
+  read: ({ services, record, req, serving }) => {
     const head = services.readHead(req);
-    if ('refusal' in head || !isDraining()) return head;
+    // A tunnel opened now would hold up the end.
+    if ('refusal' in head || !serving.isDraining) return head;
     record.head = head;
     return SHUTTING_DOWN;
   },
@@ -58,9 +52,9 @@ const WEBSOCKET: Entrance<HandshakeExchange> = {
 };
 
 class HandshakeExchange implements Exchange, Stream {
+  readonly serving: Serving;
   readonly services: Services;
   readonly streams: StreamRevalidator;
-  readonly isDraining: () => boolean;
   readonly req: ParsedRequest;
   readonly socket: Socket;
   readonly headBytes: Buffer;
@@ -71,16 +65,15 @@ class HandshakeExchange implements Exchange, Stream {
   isOpen = false;
 
   constructor(
-    services: Services,
+    serving: Serving,
     streams: StreamRevalidator,
-    isDraining: () => boolean,
     req: ParsedRequest,
     socket: Socket,
     headBytes: Buffer,
   ) {
-    this.services = services;
+    this.serving = serving;
+    this.services = serving.services;
     this.streams = streams;
-    this.isDraining = isDraining;
     this.req = req;
     this.socket = socket;
     this.headBytes = headBytes;
