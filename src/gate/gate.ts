@@ -246,7 +246,7 @@ export class Gate {
   }
 }
 
-export function admitted(
+function admitted(
   { route, path }: Match,
   action: string | null,
   subject: Subject | null,
@@ -255,7 +255,7 @@ export function admitted(
   return { route, path, action, subject, decision };
 }
 
-export function refused(
+function refused(
   refusal: Refusal,
   route: Route | null,
   action: string | null,
