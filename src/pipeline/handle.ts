@@ -8,7 +8,7 @@ import { peerAddress, type PeerSocket } from '../http/client-address.js';
 import { joinFields } from '../http/fields.js';
 import type { RequestHead } from '../http/head.js';
 import { type Reply, withHeaders } from '../http/replies.js';
-import { countRequest, observeFirstByte } from '../observe/metrics/requests.js';
+import { countRequest, firstByteDuration } from '../observe/metrics/requests.js';
 import type { Route } from '../policy/route.js';
 import type { MaybePromise } from '../util/async.js';
 import {
@@ -283,7 +283,7 @@ export function finish({ record, services }: Exchange): void {
   countRequest(record.endpoint ?? record.route, record.outcome, record.status, ms / 1000);
   const { upstream, sentAt, firstByteAt } = record;
   if (upstream !== null && sentAt !== null && firstByteAt !== null)
-    observeFirstByte(upstream, (firstByteAt - sentAt) / 1000);
+    firstByteDuration.of(upstream).observe((firstByteAt - sentAt) / 1000);
   if (record.trace !== undefined) endTrace(record.trace, record);
   const { accessLog } = services;
   if (accessLog.wants(record)) accessLog.write(record, ms);

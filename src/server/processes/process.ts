@@ -3,9 +3,8 @@ import cluster from 'node:cluster';
 import { setFlagsFromString } from 'node:v8';
 import type { Config } from '../../config/schema/config.js';
 import type { Log, LogSink } from '../../observe/log.js';
-import { metrics, observeStoreOperation } from '../../observe/metrics.js';
-import { currentTrace, type Tracing } from '../../observe/tracing.js';
-import type { OnOperation } from '../../store/measured.js';
+import { metrics } from '../../observe/metrics.js';
+import type { Tracing } from '../../observe/tracing.js';
 import { isEnd, releaseSignals } from './early-signals.js';
 
 /**
@@ -100,15 +99,3 @@ export async function startTracing({ tracing }: Config, log: Log): Promise<Traci
     },
   });
 }
-
-/** Counts store operations, and adds them to the trace of the current request. */
-export function storeObserver(tracing: Tracing | undefined): OnOperation {
-  if (tracing === undefined) return measure;
-  return (operation, startedAt, failed, left) => {
-    measure(operation, startedAt, failed, left);
-    currentTrace()?.stored(operation, startedAt, failed, left);
-  };
-}
-
-const measure: OnOperation = (operation, startedAt, failed) =>
-  observeStoreOperation(operation, (performance.now() - startedAt) / 1000, failed);
