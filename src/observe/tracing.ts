@@ -78,13 +78,5 @@ export interface TracingEvents {
   readonly dropped: (spans: number, reason: string | null) => void;
 }
 
-const current = new AsyncLocalStorage<RequestTrace>();
-
-/** Returns the trace of the request being served; undefined outside a request or without tracing. */
-export function currentTrace(): RequestTrace | undefined {
-  return current.getStore();
-}
-
-export function runInTrace<T>(trace: RequestTrace, work: () => T): T {
-  return current.run(trace, work);
-}
+/** Holds the trace of the request being served; none outside a request or without tracing. */
+export const currentTrace = new AsyncLocalStorage<RequestTrace>();

@@ -67,5 +67,5 @@ function timedMethod<Args extends unknown[], T>(
 function observe(operation: StoreOperation, startedAt: number, failed: boolean, isAsync: boolean): void {
   storeOperationDuration.of(operation).observe((performance.now() - startedAt) / 1000);
   if (failed) storeErrors.inc({ operation });
-  currentTrace()?.stored(operation, startedAt, failed, isAsync);
+  currentTrace.getStore()?.stored(operation, startedAt, failed, isAsync);
 }

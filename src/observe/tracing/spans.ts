@@ -20,8 +20,8 @@ import { maskedStart, ownCopy } from '../../util/text.js';
 import { readVersion } from '../../files/files.js';
 import { createSending } from './sending.js';
 import {
+  currentTrace,
   type RequestTrace,
-  runInTrace,
   type TracedCall,
   type TracedEnd,
   type TracedParent,
@@ -104,7 +104,7 @@ class Spans implements RequestTrace {
   }
 
   run<T>(work: () => T): T {
-    return runInTrace(this, work);
+    return currentTrace.run(this, work);
   }
 
   stored(operation: string, startedAt: number, failed: boolean, left: boolean): void {
