@@ -80,7 +80,7 @@ export async function loadModules(
   if (!serves) return void (await Promise.all(delivers));
   const usesProviders = config.login.oidc.length > 0;
   const usesIssuers = config.jwt_issuers.length > 0;
-  const loads: Promise<unknown>[] = [import('otpauth'), ...delivers];
+  const loads: Promise<unknown>[] = [...delivers];
   if (usesProviders) loads.push(import('../../accounts/oidc/provider.js'));
   if (usesIssuers) loads.push(import('../../accounts/jwt/verifier.js'));
   const sends = usesProviders || usesIssuers || config.directory.http !== null;
