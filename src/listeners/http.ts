@@ -2,7 +2,6 @@ import type { IncomingRequest, OutgoingResponse, ParsedRequest, Serve } from '..
 import { networkOf } from '../util/addresses.js';
 import { isRead } from '../domain/methods.js';
 import { withoutSegments } from '../domain/path.js';
-import type { Subject } from '../domain/credential.js';
 import type { Refusal } from '../domain/refusal.js';
 import type { Call } from '../endpoints/endpoint.js';
 import { parseBodyOf } from '../endpoints/endpoints.js';
@@ -61,11 +60,11 @@ const HTTP: Entrance<HttpExchange> = {
   replyTo: ({ record: { head, loginPath }, services }, refusal) =>
     (head === null ? null : loginRedirect(head, refusal, loginPath, services)) ?? refusalReply(refusal),
   /** A gRPC client receives a refusal in its own protocol. */
-  write: ({ services: { cors }, record, req, res }, plain, isRefusal) => {
+  write: ({ services: { cors }, record, req, recipient }, plain, isRefusal) => {
     const reply = isRefusal && isGrpcCall(req) ? grpcReply(plain) : plain;
     const isPreflight = record.outcome === 'preflight' || record.outcome === 'preflight_refused';
     const said = cors === null || isPreflight ? null : cors.headersFor(record.head, req.rawHeaders);
-    writeReply(req, res, said === null ? reply : withCors(reply, said), record.requestId);
+    writeReply(req, recipient, said === null ? reply : withCors(reply, said), record.requestId);
   },
 };
 
@@ -81,7 +80,8 @@ class HttpExchange implements Exchange, ForwardOwner, Stream {
   readonly services: Services;
   readonly streams: StreamRevalidator;
   readonly req: IncomingRequest;
-  readonly res: OutgoingResponse;
+  readonly peer: IncomingRequest['socket'];
+  readonly recipient: OutgoingResponse;
   readonly record = newRecord(newRequestId());
   isForwarded = false;
   inFlight: InFlight | undefined;
@@ -96,23 +96,8 @@ class HttpExchange implements Exchange, ForwardOwner, Stream {
     this.services = serving.services;
     this.streams = streams;
     this.req = req;
-    this.res = res;
-  }
-
-  get peer(): IncomingRequest['socket'] {
-    return this.req.socket;
-  }
-
-  get recipient(): OutgoingResponse {
-    return this.res;
-  }
-
-  get head(): RequestHead {
-    return this.record.head as RequestHead;
-  }
-
-  get subject(): Subject | null {
-    return this.record.subject;
+    this.peer = req.socket;
+    this.recipient = res;
   }
 
   forwardRefused(refusal: Refusal): void {
@@ -170,7 +155,7 @@ function forward(
   exchange.inFlight = services.forward({
     head,
     req: exchange.req,
-    res: exchange.res,
+    res: exchange.recipient,
     upstream,
     target,
     limits: route.limits,
@@ -178,6 +163,7 @@ function forward(
     responseFields: ['X-Request-Id', record.requestId, ...exchange.limitFields],
     allowsServiceWorker: route.allowsServiceWorker,
     cors: route.cors === null ? null : route.cors.headersFor(head.origin),
+    subject: record.subject,
     owner: exchange,
   });
   exchange.isForwarded = true;
@@ -190,10 +176,10 @@ async function serve(
   first: Admitted,
   name: string,
 ): Promise<void> {
-  const { req, res } = exchange;
+  const { req, recipient } = exchange;
   const { auditor } = exchange.services;
   if (!isRead(head.method) || first.route.endpoint?.writes === true) auditor.ensureWritable();
-  if (head.expectsContinue) res.writeContinue();
+  if (head.expectsContinue) recipient.writeContinue();
   const waits = !req.readableEnded;
   const bytes = await readBodyOf(exchange, head, waits && first.subject === null);
   if (bytes === undefined) {
@@ -263,9 +249,9 @@ async function call(
   }
 }
 
-function whenSent({ req, res }: HttpExchange, sent: () => void): void {
+function whenSent({ req, recipient }: HttpExchange, sent: () => void): void {
   // An HTTP/2 stream asks for no `drain` once it has ended, but always closes.
-  const isPending = 'stream' in req || res.writableNeedDrain;
-  if (isPending && !res.destroyed) res.once('close', sent);
+  const isPending = 'stream' in req || recipient.writableNeedDrain;
+  if (isPending && !recipient.destroyed) recipient.once('close', sent);
   else sent();
 }

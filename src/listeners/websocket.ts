@@ -1,5 +1,4 @@
 import type { Socket } from 'node:net';
-import type { Subject } from '../domain/credential.js';
 import { withoutSegments } from '../domain/path.js';
 import type { Refusal } from '../domain/refusal.js';
 import type { Admitted } from '../gate/gate.js';
@@ -48,7 +47,7 @@ const WEBSOCKET: Entrance<HandshakeExchange> = {
     refuseWebSocket(head, verdict, (upstream) => services.upstreams.named(upstream).settings.protocol),
   allow: openTunnel,
   replyTo: (_exchange, refusal) => refusalReply(refusal),
-  write: ({ socket, record }, reply) => writeRawReply(socket, reply, record.requestId),
+  write: ({ peer, record }, reply) => writeRawReply(peer, reply, record.requestId),
 };
 
 class HandshakeExchange implements Exchange, Stream {
@@ -56,7 +55,7 @@ class HandshakeExchange implements Exchange, Stream {
   readonly services: Services;
   readonly streams: StreamRevalidator;
   readonly req: ParsedRequest;
-  readonly socket: Socket;
+  readonly peer: Socket;
   readonly headBytes: Buffer;
   readonly recipient: Recipient;
   readonly record = newRecord(newRequestId());
@@ -75,21 +74,9 @@ class HandshakeExchange implements Exchange, Stream {
     this.services = serving.services;
     this.streams = streams;
     this.req = req;
-    this.socket = socket;
+    this.peer = socket;
     this.headBytes = headBytes;
     this.recipient = recipientOf(socket);
-  }
-
-  get peer(): Socket {
-    return this.socket;
-  }
-
-  get head(): RequestHead {
-    return this.record.head as RequestHead;
-  }
-
-  get subject(): Subject | null {
-    return this.record.subject;
   }
 
   /** Called when the authorization of the WebSocket, or of its handshake, is no longer valid. */
@@ -104,7 +91,7 @@ class HandshakeExchange implements Exchange, Stream {
       { request_id: record.requestId, detail: reason.refusal },
       'WebSocket closed; no longer allowed',
     );
-    this.socket.destroy();
+    this.peer.destroy();
   }
 }
 
@@ -114,7 +101,7 @@ function openTunnel(
   { route }: Admitted,
   identity: readonly string[],
 ): void {
-  const { services, record, socket, streams } = exchange;
+  const { services, record, peer: socket, streams } = exchange;
   const upstream = services.upstreams.named(route.upstream);
   record.upstream = upstream.name;
   const target = withoutSegments(head.target, route.strippedSegments);

@@ -40,11 +40,11 @@ export interface ForwardRequest {
   readonly allowsServiceWorker: boolean;
   /** CORS fields that replace those of the upstream; null keeps the upstream's. */
   readonly cors: CorsHeaders | null;
+  readonly subject: Subject | null;
   readonly owner: ForwardOwner;
 }
 
 export interface ForwardOwner {
-  readonly subject: Subject | null;
   /** Called at most once, and only before any byte of a response was sent. */
   forwardRefused(refusal: Refusal): void;
   forwardEnded(outcome: ForwardOutcome): void;
@@ -147,8 +147,8 @@ class ForwardHandler implements ResponseHandler, Use, TimeoutListener, Uploading
   }
 
   get holder(): Holder {
-    const { head, owner } = this.#request;
-    return holderOf(head.client.address, owner.subject);
+    const { head, subject } = this.#request;
+    return holderOf(head.client.address, subject);
   }
 
   leave(why: 'waited' | 'yielded'): void {

@@ -97,8 +97,8 @@ function ask(method: string, target: string, chunks: readonly string[] = [], fra
       responseFields: [],
       allowsServiceWorker: false,
       cors: null,
+      subject: null,
       owner: {
-        subject: null,
         forwardRefused: ({ refusal }) => done(refusal),
         forwardEnded: ({ status }) => done(status ?? 'aborted'),
       },
