@@ -1,12 +1,5 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 
-export interface TracingSettings {
-  /** Base URL of the collector. */
-  readonly otlp: string;
-  readonly service_name: string;
-  readonly sample_ratio: number;
-}
-
 /** What a trace records about a request when its head is read. */
 export interface TracedRequest {
   readonly method: string;
