@@ -68,7 +68,7 @@ const shadow = new Shadow(new ShadowGate(parts, rules), new ShadowDifferences('1
 const head = {
   method: 'GET', target: '/service/S1/version/2', path: '/service/S1/version/2', query: '', readings: null, fields: [], key: 'k', scheme: undefined, jwt: undefined, jwtPlace: 'authorization', otp: undefined,
   client: { address: '127.0.0.1', secure: false, host: 'localhost', proxied: false, behindTrustedProxy: false, forwardedFor: '127.0.0.1', port: '', prefix: '' },
-  session: undefined, contentType: undefined, contentLength: undefined, chunked: false, connection: undefined, webSocket: false, expectsContinue: false,
+  session: undefined, contentType: undefined, contentLength: undefined, hasBody: false, connection: undefined, webSocket: false, expectsContinue: false,
   serviceWorker: false, origin: undefined, fetchSite: undefined, userAgent: 'bench/1.0', trace: undefined,
 }; // prettier-ignore
 

@@ -1,6 +1,5 @@
 import type { Subject } from '../domain/credential.js';
-import { recordedClient } from '../domain/limits.js';
-import { ownCopy } from '../util/text.js';
+import { maskTokens, ownCopy } from '../util/text.js';
 import type { EpochMs } from '../util/time.js';
 import type { SessionUse, TokenUse } from '../domain/token.js';
 import type { UsageStore, Uses } from '../store/core/usage.js';
@@ -10,6 +9,10 @@ const SESSION_TOUCH_MS = 60_000;
 const SHORTEST_INTERVAL_MS = 1_000;
 /** Kept while they cannot be written; the oldest are dropped. */
 const MAX_KEPT = 100_000;
+/** Bytes that are stored of a User-Agent. */
+const MAX_USER_AGENT = 512;
+/** More than any IPv6 address with a zone needs. */
+const MAX_ADDRESS = 64;
 const NOTHING: Uses = { tokens: new Map(), sessions: new Map() };
 
 /**
@@ -120,4 +123,25 @@ function newest<Use extends TokenUse>(uses: readonly (readonly [string, Use])[])
 function withOwnTexts<Use extends TokenUse>(use: Use): Use {
   const { ip, userAgent } = use;
   return { ...use, ip: ownCopy(ip), userAgent: userAgent === null ? null : ownCopy(userAgent) };
+}
+
+export interface RecordedClient {
+  readonly ip: string;
+  /** null if the client sent none. */
+  readonly userAgent: string | null;
+}
+
+/** Returns a client as a record may hold it: truncated, with an access token in its User-Agent masked. */
+export function recordedClient(ip: string, userAgent: string | undefined): RecordedClient {
+  return {
+    ip: cut(ip, MAX_ADDRESS).toWellFormed(),
+    userAgent: userAgent === undefined ? null : cut(maskTokens(userAgent), MAX_USER_AGENT).toWellFormed(),
+  };
+}
+
+function cut(text: string, bytes: number): string {
+  // A UTF-16 code unit takes at most three bytes.
+  if (text.length * 3 <= bytes || Buffer.byteLength(text) <= bytes) return text;
+  const { read } = new TextEncoder().encodeInto(text, new Uint8Array(bytes));
+  return text.slice(0, read);
 }

@@ -1,6 +1,5 @@
 import type { Config } from '../config/schema/config.js';
 import { digestOf, newId, newSessionId, SESSION_ID_LENGTH } from '../domain/secret.js';
-import { recordedClient } from '../domain/limits.js';
 import {
   isSessionActive,
   type PendingLogin,
@@ -13,7 +12,7 @@ import type { User } from '../domain/user.js';
 import { mapMaybe, type MaybePromise } from '../util/async.js';
 import { type Maintenance, removalTime, type Store } from '../store/core/store.js';
 import type { SessionStore, SessionWithOwner } from '../store/core/sessions.js';
-import type { LastSeen } from './last-seen.js';
+import { type LastSeen, recordedClient } from './last-seen.js';
 import type { AuditEvent } from '../domain/audit.js';
 import { reportingUnknown } from './unconfirmed.js';
 

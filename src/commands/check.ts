@@ -17,7 +17,7 @@ import type { Subject } from '../domain/credential.js';
 import type { Explanation } from '../gate/explain.js';
 import { syntheticSubject, syntheticUser } from '../gate/what-if.js';
 import { Simulator } from '../pipeline/simulate.js';
-import { describePosition } from '../policy/rules.js';
+import { describePosition } from '../policy/decide.js';
 import type { Store } from '../store/core/store.js';
 import type { SchemaKind } from './terminal/options.js';
 import { asJson, print } from './terminal/output.js';

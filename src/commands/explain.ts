@@ -4,7 +4,7 @@ import { maskTokens, printable } from '../util/text.js';
 import type { ExplainedCheck, Explanation } from '../gate/explain.js';
 import { syntheticSubject } from '../gate/what-if.js';
 import { type SimulatedRequest, Simulator } from '../pipeline/simulate.js';
-import { describePosition } from '../policy/rules.js';
+import { describePosition } from '../policy/decide.js';
 import type { Store } from '../store/core/store.js';
 import type { TokenWithOwner } from '../store/core/token-records.js';
 import type { NamedBy } from './terminal/options.js';

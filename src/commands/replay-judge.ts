@@ -3,7 +3,7 @@ import type { LoadedConfig } from '../config/load.js';
 import type { Subject } from '../domain/credential.js';
 import { METHODS } from '../domain/methods.js';
 import type { User } from '../domain/user.js';
-import type { Verdict } from '../gate/verdict.js';
+import type { Verdict } from '../gate/gate.js';
 import { type Sender, syntheticSession, syntheticToken, syntheticUser } from '../gate/what-if.js';
 import { changeOf, type ComparedPolicies, rulesOf } from '../policy-diff/compare.js';
 import type { Change } from '../policy-diff/report.js';

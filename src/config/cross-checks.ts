@@ -17,7 +17,7 @@ import type { Source } from './source.js';
 import { endpointOf } from '../webhooks/endpoint.js';
 import { refuseLiteral } from '../net/pinned-lookup.js';
 import { isIP } from 'node:net';
-import type { Lines } from '../policy/rules.js';
+import type { Lines } from '../policy/decide.js';
 import { upstreamUrl } from '../domain/urls.js';
 import { portOf } from '../util/addresses.js';
 import type { Path } from './yaml.js';

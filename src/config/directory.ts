@@ -17,7 +17,7 @@ import { isSecret, secretKeys } from './schema-walk.js';
 import { type ExpansionRule, readSource, type Source } from './source.js';
 import type { Config } from './schema/config.js';
 import type { EpochMs } from '../util/time.js';
-import type { Lines } from '../policy/rules.js';
+import type { Lines } from '../policy/decide.js';
 
 /** Other user data appears in responses and logs, where an expanded secret would leak. */
 const EXPANSION: ExpansionRule = {

@@ -7,7 +7,7 @@ import type { Config } from './schema/config.js';
 import { isKeySetUrl } from './schema/units.js';
 import { clientKeyAlgorithm } from '../accounts/oidc/settings.js';
 import { privateKeyIn, readText, checkTlsFiles } from './certificate.js';
-import type { Lines } from '../policy/rules.js';
+import type { Lines } from '../policy/decide.js';
 
 export function checkOidc(config: Config, add: Add): void {
   checkLoginPage(config, add);

@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs';
 import { dirname, isAbsolute, resolve } from 'node:path';
-import type { Lines } from '../policy/rules.js';
+import type { Lines } from '../policy/decide.js';
 import { type ListenerCertificate, readCertificate, NO_FILE } from './certificate.js';
 import { crossCheck } from './cross-checks.js';
 import { type Add, ConfigError, problemsOf, throwProblems, type Problem } from './fault.js';

@@ -1,6 +1,5 @@
 import { isRead, METHODS } from '../domain/methods.js';
-import type { Policy } from '../policy/decide.js';
-import { covers, type Lines } from '../policy/rules.js';
+import { covers, type Lines, type Policy } from '../policy/decide.js';
 import type { Route } from '../policy/route.js';
 import { type Add, type ConfigWarning, isSlip, nearest, suggestion } from './fault.js';
 import { compilePolicy } from './policy.js';

@@ -1,9 +1,8 @@
 import type { EndpointSettings } from '../endpoints/endpoint.js';
 import { builtInRoutes } from '../endpoints/endpoints.js';
-import { Policy } from '../policy/decide.js';
+import { type Lines, Policy, positionOf } from '../policy/decide.js';
 import type { RouteDefinition } from '../policy/route.js';
 import { Router } from '../policy/routes.js';
-import { type Lines, positionOf } from '../policy/rules.js';
 import { type PageSite, Sites } from '../policy/sites.js';
 import { defaultUpstream, endpointSettings, namedHosts } from './derived.js';
 import type { Config } from './schema/config.js';

@@ -1,8 +1,7 @@
 import { expectsNoBody, METHODS } from '../domain/methods.js';
 import { inNormalForm, lookalikes } from '../util/lookalikes.js';
 import { decodeAscii } from '../domain/path.js';
-import type { Route, RouteDefinition } from '../policy/route.js';
-import { isEquivalent, pathKey } from '../policy/routes.js';
+import { isEquivalent, pathKey, type Route, type RouteDefinition } from '../policy/route.js';
 import type { Addressed } from '../policy/sites.js';
 import { type Add, suggestion } from './fault.js';
 import { compilePolicy } from './policy.js';

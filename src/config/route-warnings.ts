@@ -1,8 +1,6 @@
 import { isRead, METHODS } from '../domain/methods.js';
-import type { PolicyTables } from '../policy/decide.js';
-import { allows, positionOf } from '../policy/rules.js';
-import type { Route, RouteDefinition } from '../policy/route.js';
-import { isEquivalent, pathKey } from '../policy/routes.js';
+import { allows, type PolicyTables, positionOf } from '../policy/decide.js';
+import { isEquivalent, pathKey, type Route, type RouteDefinition } from '../policy/route.js';
 import type { Sites } from '../policy/sites.js';
 import type { ConfigWarning } from './fault.js';
 import { type LoadedConfig, withShadow } from './load.js';

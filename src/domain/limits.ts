@@ -2,10 +2,6 @@ import { INVISIBLE, maskTokens } from '../util/text.js';
 
 // Size limits of a single record, whoever sends it. The number of records is limited by the configuration.
 
-/** Bytes of the User-Agent that are stored with the last use of a token or session. */
-const MAX_USER_AGENT = 512;
-/** Maximum bytes of a client's address: more than any IPv6 address with a zone needs. */
-const MAX_ADDRESS = 64;
 /** Maximum characters of the name of a token, user, customer or service. */
 export const MAX_NAME = 255;
 /** Maximum length of a password, in UTF-8 bytes. Longer ones are refused, never truncated. */
@@ -42,27 +38,6 @@ export function isName(name: string): boolean {
 /** Returns a name from another system, truncated and made storable. */
 export function storableName(name: string): string {
   return Array.from(name.toWellFormed()).slice(0, MAX_NAME).join('');
-}
-
-export interface RecordedClient {
-  readonly ip: string;
-  /** null if the client sent none. */
-  readonly userAgent: string | null;
-}
-
-/** Returns a client as a record may hold it: truncated, with an access token in its User-Agent masked. */
-export function recordedClient(ip: string, userAgent: string | undefined): RecordedClient {
-  return {
-    ip: cut(ip, MAX_ADDRESS).toWellFormed(),
-    userAgent: userAgent === undefined ? null : cut(maskTokens(userAgent), MAX_USER_AGENT).toWellFormed(),
-  };
-}
-
-function cut(text: string, bytes: number): string {
-  // A UTF-16 code unit takes at most three bytes.
-  if (text.length * 3 <= bytes || Buffer.byteLength(text) <= bytes) return text;
-  const { read } = new TextEncoder().encodeInto(text, new Uint8Array(bytes));
-  return text.slice(0, read);
 }
 
 /** Maximum cost of a hash in a directory file; it also bounds the time of a check for an unknown login. */

@@ -1,3 +1,4 @@
+import { z } from 'zod';
 import { reportingUnknown } from '../accounts/unconfirmed.js';
 import type { AuditEvent } from '../domain/audit.js';
 import type { Subject } from '../domain/credential.js';
@@ -6,8 +7,40 @@ import type { User } from '../domain/user.js';
 import type { DirectoryStore } from '../store/core/directory.js';
 import { endpoint, type Resource, subjectOf } from './endpoint.js';
 import { checkFreshLogin } from './login-steps.js';
-import { currentCustomer, currentUser, sudoGranted, verified } from './schema/responses.js';
+import { customer, id, named, time } from './schema/responses.js';
 import { freshSudoRequest, readSudo, sudoRequest } from './schema/requests.js';
+
+const currentUser = named('CurrentUser', {
+  id,
+  name: z.string(),
+  login: z.string(),
+  customer_id: z.string(),
+  role: z.string(),
+  locked: z.boolean(),
+  two_factor_auth_enabled: z.boolean(),
+  two_factor_setup_required: z.boolean(),
+  limit_services: z.boolean(),
+  require_new_password: z.boolean(),
+  created_at: time,
+  updated_at: time,
+  deleted_at: z.null(),
+});
+
+const currentCustomer = named('CurrentCustomer', customer.shape);
+
+const verified = named('Verified', {
+  customer,
+  user: z.object({ id, name: z.string(), login: z.string() }),
+  services: z.record(z.string(), z.string()).describe('Names by id'),
+  token: z
+    .object({ id, name: z.string(), created_at: time, expires_at: time.nullable(), scope: z.string() })
+    .nullable()
+    .describe('null for a session'),
+});
+
+const sudoGranted = named('SudoGranted', {
+  expiry_time: time.describe('Until then, POST /tokens accepts the same credential in place of a login name'),
+}); // prettier-ignore
 
 /** Paths below these belong to the upstream. */
 export const account = {

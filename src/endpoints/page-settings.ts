@@ -3,7 +3,7 @@ import { extname } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import type { Config } from '../config/schema/config.js';
 import type { Content } from '../http/replies.js';
-import type { Rules } from '../policy/rules.js';
+import type { Rules } from '../policy/decide.js';
 
 export interface PageFile {
   readonly plain: Content;

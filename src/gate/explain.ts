@@ -7,10 +7,9 @@ import { refusalReply } from '../http/replies.js';
 import type { RequestHead } from '../http/head.js';
 import type { Decision } from '../policy/decide.js';
 import { nearMisses, type Route } from '../policy/route.js';
-import { type WhatIf, whatIfGate } from './gate.js';
-import type { Admitted, Verdict } from './verdict.js';
+import { type Admitted, type Verdict, type WhatIf, whatIfGate } from './gate.js';
 import { identityFields } from './identity.js';
-import { isRefused, serviceOf } from './service.js';
+import { isRefused, serviceOf } from './request-rules.js';
 
 /** The gate's decision on a request, as plain values. `latchkey explain --json` prints it. */
 export interface Explanation {

@@ -7,27 +7,50 @@ import type { EpochMs } from '../util/time.js';
 import { ID } from '../domain/user.js';
 import type { LastSeen } from '../accounts/last-seen.js';
 import type { Tokens } from '../accounts/tokens.js';
-import type { WriteLimit } from '../accounts/write-limit.js';
+import type { WriteLimit, WritesLeft } from '../accounts/write-limit.js';
 import { AUTHORIZATION } from '../http/authorization.js';
-import { hasBody, type RequestHead } from '../http/head.js';
-import type { Policy } from '../policy/decide.js';
-import type { EndpointRule, Route } from '../policy/route.js';
-import { guardedUser, type Match } from '../policy/routes.js';
+import type { RequestHead } from '../http/head.js';
+import { type Decision, type Policy, policyRefusal } from '../policy/decide.js';
+import { type EndpointRule, guardedUser, type Match, type Route } from '../policy/route.js';
 import type { Sites } from '../policy/sites.js';
 import type { Authenticator, TokenLimits } from './authenticate.js';
 import type { Ownership, TokenRead } from './ownership.js';
-import { isRefused, type NamedService, serviceOf } from './service.js';
 import {
-  type Admitted,
-  admitted,
   bodyOnRead,
-  policyRefusal,
+  isRefused,
+  type NamedService,
   refuseCredentialKind,
   refuseCrossOrigin,
-  refused,
   refuseServiceWorker,
-  type Verdict,
-} from './verdict.js';
+  serviceOf,
+} from './request-rules.js';
+
+export interface Admitted {
+  readonly refusal?: undefined;
+  readonly route: Route;
+  readonly path: string;
+  readonly action: string | null;
+  readonly subject: Subject | null;
+  readonly decision: Decision | null;
+  /** The user's remaining writes; absent when the request was not counted. */
+  readonly writes?: WritesLeft;
+  /** Present when the request asks a built-in endpoint for a record that is not the caller's own. */
+  readonly isOthers?: true;
+  /** The user that `refuse_if_active_tokens` guards; absent where the guard did not run. */
+  readonly guarded?: { readonly userId: string; readonly isActive: boolean };
+}
+
+interface Refused {
+  readonly refusal: Refusal;
+  readonly route: Route | null;
+  readonly action: string | null;
+  readonly subject: Subject | null;
+  readonly decision: Decision | null;
+  readonly isOthers?: true;
+  readonly guarded?: Admitted['guarded'];
+}
+
+export type Verdict = Admitted | Refused;
 
 const UNCLEAR_USER =
   'expected the exact id of a user in the path: letters, digits, "-" and "_", in upper and lower case as in the id';
@@ -45,6 +68,10 @@ export interface GateServices {
   readonly lastSeen: Pick<LastSeen, 'note'>;
   readonly tokens: Pick<Tokens, 'hasActive'>;
   readonly writeLimit: WriteLimit | null;
+}
+
+interface EarlyMatch extends Match {
+  readonly read?: TokenRead;
 }
 
 /**
@@ -71,7 +98,7 @@ export class Gate {
     const { route } = match;
     const reads = isRead(head.method);
     const action = reads ? route.readAction : route.writeAction;
-    if (expectsNoBody(head.method) && !route.allowsBodyOnRead && hasBody(head))
+    if (expectsNoBody(head.method) && !route.allowsBodyOnRead && head.hasBody)
       return refused(bodyOnRead(head.method), route, action, null);
     if (route.auth === 'deny') {
       return refused(
@@ -90,41 +117,36 @@ export class Gate {
     if (service !== null && isRefused(service)) return refused(service, route, action, null);
     const subject = this.#parts.authenticator.authenticate(head, now);
     if (!(subject instanceof Promise)) return this.#limit(head, match, action, service, subject, now);
-    const isOfToken = route.endpoint?.id === 'token';
-    const read = isOfToken
-      ? this.#parts.ownership.readToken?.(segmentAt(match.path, 1) as string)
-      : undefined;
-    return subject.then((found) => this.#limit(head, match, action, service, found, now, read));
+    const early = this.#readEarly(match);
+    return subject.then((found) => this.#limit(head, early, action, service, found, now));
   }
 
   #limit(
     head: RequestHead,
-    match: Match,
+    match: EarlyMatch,
     action: string | null,
     service: NamedService,
     subject: Subject | Refusal,
     now: EpochMs,
-    read?: TokenRead,
   ): MaybePromise<Verdict> {
     const { route } = match;
     if ('refusal' in subject) return refused(subject, route, action, null);
     const limit = this.#parts.tokenLimits.refuse(subject, head, !revokes(head, route));
-    if (limit === undefined) return this.#authorize(head, match, action, service, subject, now, read);
+    if (limit === undefined) return this.#authorize(head, match, action, service, subject, now);
     return mapMaybe(limit, (refusal) =>
       refusal === undefined
-        ? this.#authorize(head, match, action, service, subject, now, read)
+        ? this.#authorize(head, match, action, service, subject, now)
         : refused(refusal, route, action, subject),
     );
   }
 
   #authorize(
     head: RequestHead,
-    match: Match,
+    match: EarlyMatch,
     action: string | null,
     service: NamedService,
     subject: Subject,
     now: EpochMs,
-    read?: TokenRead,
   ): MaybePromise<Verdict> {
     const { route } = match;
     this.#parts.lastSeen.note(subject, head.client.address, head.userAgent, now);
@@ -139,7 +161,7 @@ export class Gate {
     if (forbidden !== undefined) return refused(forbidden, route, action, subject, decision);
     const verdict = admitted(match, action, subject, decision);
     if (route.endpoint !== null && route.endpoint.id !== null)
-      return this.#checkOwner(subject, match, verdict, read);
+      return this.#checkOwner(subject, match, verdict);
     if (route.refuseIfActiveTokens !== null) return this.#guard(subject, match, verdict, now, head);
     return this.#count(head, verdict, now);
   }
@@ -171,11 +193,16 @@ export class Gate {
     return credential === 'optional' && !this.#parts.authenticator.isSent(head);
   }
 
+  /** Reads the token that an endpoint names while the credential is read: one round trip to the store. */
+  #readEarly(match: Match): EarlyMatch {
+    if (match.route.endpoint?.id !== 'token') return match;
+    return { ...match, read: this.#parts.ownership.readToken?.(segmentAt(match.path, 1) as string) };
+  }
+
   async #checkOwner(
     subject: Subject,
-    { route, path }: Match,
+    { route, path, read }: EarlyMatch,
     verdict: Admitted,
-    read: TokenRead,
   ): Promise<Verdict> {
     const { id: kind, foreignRecordAction } = route.endpoint as EndpointRule;
     const id = segmentAt(path, 1) as string;
@@ -217,6 +244,25 @@ export class Gate {
       return { ...verdict, refusal: { refusal: 'rate_limited', retryAfter, resetAt: writes.resetAt } };
     });
   }
+}
+
+function admitted(
+  { route, path }: Match,
+  action: string | null,
+  subject: Subject | null,
+  decision: Decision | null,
+): Admitted {
+  return { route, path, action, subject, decision };
+}
+
+function refused(
+  refusal: Refusal,
+  route: Route | null,
+  action: string | null,
+  subject: Subject | null,
+  decision: Decision | null = null,
+): Refused {
+  return { refusal, route, action, subject, decision };
 }
 
 /** The rules of a hypothetical decision, and what the gate looks up for it. */

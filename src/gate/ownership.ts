@@ -3,9 +3,8 @@ import type { Subject } from '../domain/credential.js';
 import { includesRate, parseRate, type Token } from '../domain/token.js';
 import type { Refusal } from '../domain/refusal.js';
 import type { Tokens } from '../accounts/tokens.js';
-import { limitedDetail, type Policy } from '../policy/decide.js';
+import { limitedDetail, type Policy, policyRefusal } from '../policy/decide.js';
 import { type DefaultLimits, NO_DEFAULTS } from './authenticate.js';
-import { policyRefusal } from './verdict.js';
 
 /** Who owns a record: the caller, or another user of the same customer. */
 export type Owner = 'self' | 'other';
@@ -28,15 +27,17 @@ export class Ownership {
     this.#defaults = defaults;
   }
 
-  /** Returns who owns a token. Refuses one that does not exist or belongs to another customer. */
-  /** @param read by {@link readToken}, if that was called */
+  /**
+   * Returns who owns a token. Refuses one that does not exist or belongs to another customer.
+   * @param read by {@link readToken}, if that was called
+   */
   async ofToken(id: string, subject: Subject, read?: TokenRead): Promise<Owner | Refusal> {
     const found = await this.#tokens.trace(id, subject.user.customerId, read);
     if (found === undefined) return { refusal: 'not_found', detail: `Cannot find token '${id}'` };
     return found.token.userId === subject.user.id ? 'self' : 'other';
   }
 
-  /** Reads a token together with the credential of the request, in one round trip to the store. */
+  /** Begins to read a token, for {@link ofToken}. */
   readToken(id: string): TokenRead {
     const read = this.#tokens.read?.(id);
     // It is refused with the credential, or fails where it is used.

@@ -1,14 +1,13 @@
 import type { SessionSubject, Subject, TokenSubject } from '../domain/credential.js';
 import { restrictedTo, type Token } from '../domain/token.js';
 import type { User } from '../domain/user.js';
-import { type Gate, type GateServices, type WhatIf, whatIfGate } from './gate.js';
+import { type Gate, type GateServices, type Verdict, type WhatIf, whatIfGate } from './gate.js';
 import type { MaybePromise } from '../util/async.js';
 import type { Refusal } from '../domain/refusal.js';
 import type { EpochMs } from '../util/time.js';
 import type { RequestHead } from '../http/head.js';
 import type { Policy } from '../policy/decide.js';
 import type { Sites } from '../policy/sites.js';
-import type { Verdict } from './verdict.js';
 import { type Owner, Ownership } from './ownership.js';
 
 /** The sender of a hypothetical request: nobody, one with an invalid credential, or a subject. */

@@ -48,8 +48,8 @@ export interface RequestHead {
   readonly contentType: string | undefined;
   /** Content-Length in bytes; undefined when there is no body or it is chunked. */
   readonly contentLength: number | undefined;
-  /** Whether the request has a body of undeclared length. */
-  readonly chunked: boolean;
+  /** Whether the request has a body. A Content-Length of 0 counts as none. */
+  readonly hasBody: boolean;
   readonly connection: string | undefined;
   readonly webSocket: boolean;
   readonly expectsContinue: boolean;
@@ -60,11 +60,6 @@ export interface RequestHead {
   readonly userAgent: string | undefined;
   /** The trace of the request; undefined without exactly one well-formed `traceparent`. */
   readonly trace: TraceParent | undefined;
-}
-
-/** Returns whether the request has a body. A Content-Length of 0 counts as none. */
-export function hasBody({ chunked, contentLength }: RequestHead): boolean {
-  return chunked || (contentLength !== undefined && contentLength > 0);
 }
 
 /** The trace and parent span of a request (W3C Trace Context). */

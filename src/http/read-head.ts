@@ -217,6 +217,7 @@ export function createHeadReader(names: HeadNames, limits: HeadLimits, readClien
     const client = readClient(req.socket, single.host ?? '', fields);
     if (typeof client === 'string') return malformed(client);
     const length = single['content-length'];
+    const mayHaveBody = http2 || single['transfer-encoding'] !== undefined;
     return {
       method,
       target: url,
@@ -233,9 +234,7 @@ export function createHeadReader(names: HeadNames, limits: HeadLimits, readClien
       session,
       contentType: single['content-type'],
       contentLength: length === undefined ? undefined : Number(length),
-      chunked:
-        req.readableEnded !== true &&
-        (http2 ? length === undefined : single['transfer-encoding'] !== undefined),
+      hasBody: length === undefined ? mayHaveBody && req.readableEnded !== true : Number(length) > 0,
       connection,
       webSocket: single.upgrade?.toLowerCase() === 'websocket',
       expectsContinue: expect !== undefined && version !== '1.0',

@@ -15,10 +15,45 @@ import {
   START_LINE,
 } from './events.js';
 import { BodyParser, NO_FIELDS } from './body-parser.js';
-import { FieldsMemo } from './field-lines.js';
+import type { Bytes } from './bytes.js';
 
 /** The empty line after the fields, in bytes; it is not one of them. */
 const LINE_END = 2;
+
+/** Maximum number of bytes of a field section to remember. */
+const MAX_KEPT = 4 * 1024;
+
+/**
+ * Remembers the field section of the last head. It ends with the first empty line, so equal bytes mean equal
+ * fields.
+ */
+class FieldsMemo {
+  #bytes: Buffer | undefined;
+  #length = 0;
+
+  keep(bytes: Bytes, start: number, end: number): void {
+    const length = end - start;
+    this.#length = 0;
+    if (length > MAX_KEPT) return;
+    if (this.#bytes === undefined || this.#bytes.length < length) this.#bytes = Buffer.allocUnsafe(length);
+    bytes.copy(this.#bytes, 0, start, end);
+    this.#length = length;
+  }
+
+  clear(): void {
+    this.#bytes?.fill(0);
+    this.#bytes = undefined;
+    this.#length = 0;
+  }
+
+  /** Returns the index after the remembered fields; 0 if other fields follow, or some are missing. */
+  find(bytes: Bytes, start: number, end: number): number {
+    const length = this.#length;
+    const next = start + length;
+    if (length === 0 || end < next) return 0;
+    return bytes.compare(this.#bytes as Buffer, 0, length, start, next) === 0 ? next : 0;
+  }
+}
 
 /**
  * A parser stays with its connection: pass received bytes to `feed`, then call `next` until it needs data.

@@ -2,11 +2,10 @@ import type { IncomingRequest, OutgoingResponse, ParsedRequest, Serve } from '..
 import { networkOf } from '../util/addresses.js';
 import { isRead } from '../domain/methods.js';
 import { withoutSegments } from '../domain/path.js';
-import type { Subject } from '../domain/credential.js';
 import type { Refusal } from '../domain/refusal.js';
 import type { Call } from '../endpoints/endpoint.js';
 import { parseBodyOf } from '../endpoints/endpoints.js';
-import type { Admitted } from '../gate/verdict.js';
+import type { Admitted } from '../gate/gate.js';
 import { type Reply, refusalReply, withCors, withHeaders } from '../http/replies.js';
 import { joinFields } from '../http/fields.js';
 import { grpcReply, isGrpcCall } from '../http/http2-fields.js';
@@ -26,17 +25,16 @@ import {
   writeRefusal,
 } from '../pipeline/handle.js';
 import { expiryFields, newRecord, newRequestId, rateLimitFields, traceCall } from '../pipeline/record.js';
-import type { Services } from '../pipeline/services.js';
+import type { Services, Serving } from '../pipeline/services.js';
 import type { Stream, StreamRevalidator, WatchedStream } from '../pipeline/streams.js';
 import type { ForwardOutcome, ForwardOwner, InFlight } from '../upstream/forward.js';
 
 /**
- * The entrance for HTTP/1.1 and HTTP/2: allowed requests are forwarded, or served by a built-in endpoint.
- * @param services returns the current services; a request keeps those that it began with, unless a built-in
- *   endpoint waits for its body
+ * The entrance for HTTP/1.1 and HTTP/2: allowed requests are forwarded, or served by a built-in endpoint, with
+ * the current services if it had to wait for its body.
  */
-export function createRequestListener(services: () => Services, streams: StreamRevalidator): Serve {
-  return (req, res) => handle(new HttpExchange(services, streams, req, res), HTTP);
+export function createRequestListener(serving: Serving, streams: StreamRevalidator): Serve {
+  return (req, res) => handle(new HttpExchange(serving, streams, req, res), HTTP);
 }
 
 /** Returns the reply to a refusal outside any handler. @param req undefined when none was parsed */
@@ -62,11 +60,11 @@ const HTTP: Entrance<HttpExchange> = {
   replyTo: ({ record: { head, loginPath }, services }, refusal) =>
     (head === null ? null : loginRedirect(head, refusal, loginPath, services)) ?? refusalReply(refusal),
   /** A gRPC client receives a refusal in its own protocol. */
-  write: ({ services: { cors }, record, req, res }, plain, isRefusal) => {
+  write: ({ services: { cors }, record, req, recipient }, plain, isRefusal) => {
     const reply = isRefusal && isGrpcCall(req) ? grpcReply(plain) : plain;
     const isPreflight = record.outcome === 'preflight' || record.outcome === 'preflight_refused';
     const said = cors === null || isPreflight ? null : cors.headersFor(record.head, req.rawHeaders);
-    writeReply(req, res, said === null ? reply : withCors(reply, said), record.requestId);
+    writeReply(req, recipient, said === null ? reply : withCors(reply, said), record.requestId);
   },
 };
 
@@ -78,11 +76,12 @@ const OUTCOME_OF_ABORT = {
 } as const;
 
 class HttpExchange implements Exchange, ForwardOwner, Stream {
-  readonly current: () => Services;
+  readonly serving: Serving;
   readonly services: Services;
   readonly streams: StreamRevalidator;
   readonly req: IncomingRequest;
-  readonly res: OutgoingResponse;
+  readonly peer: IncomingRequest['socket'];
+  readonly recipient: OutgoingResponse;
   readonly record = newRecord(newRequestId());
   isForwarded = false;
   inFlight: InFlight | undefined;
@@ -92,33 +91,13 @@ class HttpExchange implements Exchange, ForwardOwner, Stream {
   /** Response fields about rate limits and the expiry of the token, flat. */
   limitFields: readonly string[] = [];
 
-  constructor(
-    current: () => Services,
-    streams: StreamRevalidator,
-    req: IncomingRequest,
-    res: OutgoingResponse,
-  ) {
-    this.current = current;
-    this.services = current();
+  constructor(serving: Serving, streams: StreamRevalidator, req: IncomingRequest, res: OutgoingResponse) {
+    this.serving = serving;
+    this.services = serving.services;
     this.streams = streams;
     this.req = req;
-    this.res = res;
-  }
-
-  get peer(): IncomingRequest['socket'] {
-    return this.req.socket;
-  }
-
-  get recipient(): OutgoingResponse {
-    return this.res;
-  }
-
-  get head(): RequestHead {
-    return this.record.head as RequestHead;
-  }
-
-  get subject(): Subject | null {
-    return this.record.subject;
+    this.peer = req.socket;
+    this.recipient = res;
   }
 
   forwardRefused(refusal: Refusal): void {
@@ -176,7 +155,7 @@ function forward(
   exchange.inFlight = services.forward({
     head,
     req: exchange.req,
-    res: exchange.res,
+    res: exchange.recipient,
     upstream,
     target,
     limits: route.limits,
@@ -184,6 +163,7 @@ function forward(
     responseFields: ['X-Request-Id', record.requestId, ...exchange.limitFields],
     allowsServiceWorker: route.allowsServiceWorker,
     cors: route.cors === null ? null : route.cors.headersFor(head.origin),
+    subject: record.subject,
     owner: exchange,
   });
   exchange.isForwarded = true;
@@ -196,10 +176,10 @@ async function serve(
   first: Admitted,
   name: string,
 ): Promise<void> {
-  const { req, res } = exchange;
+  const { req, recipient } = exchange;
   const { auditor } = exchange.services;
   if (!isRead(head.method) || first.route.endpoint?.writes === true) auditor.ensureWritable();
-  if (head.expectsContinue) res.writeContinue();
+  if (head.expectsContinue) recipient.writeContinue();
   const waits = !req.readableEnded;
   const bytes = await readBodyOf(exchange, head, waits && first.subject === null);
   if (bytes === undefined) {
@@ -211,7 +191,7 @@ async function serve(
     refuse(exchange, HTTP, body);
     return;
   }
-  const services = waits ? exchange.current() : exchange.services;
+  const services = (waits ? exchange.serving : exchange).services;
   const admitted = waits ? await judgeAgain(exchange, HTTP, head, first, services) : first;
   if (admitted === undefined) return;
   if (admitted.route.endpoint?.name !== name) {
@@ -269,9 +249,9 @@ async function call(
   }
 }
 
-function whenSent({ req, res }: HttpExchange, sent: () => void): void {
+function whenSent({ req, recipient }: HttpExchange, sent: () => void): void {
   // An HTTP/2 stream asks for no `drain` once it has ended, but always closes.
-  const isPending = 'stream' in req || res.writableNeedDrain;
-  if (isPending && !res.destroyed) res.once('close', sent);
+  const isPending = 'stream' in req || recipient.writableNeedDrain;
+  if (isPending && !recipient.destroyed) recipient.once('close', sent);
   else sent();
 }

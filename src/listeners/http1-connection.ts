@@ -19,6 +19,8 @@ import { asksForWebSocket, Http1Request, Http1Response } from './http1-message.j
 const LEFT_MS = 750;
 
 export interface Http1Owner {
+  /** Whether every response ends its connection. */
+  readonly isEnding: boolean;
   left(connection: Http1Connection): void;
   closed(connection: Http1Connection): void;
 }
@@ -192,7 +194,8 @@ export class Http1Connection {
       upgrade(request, this.socket, parser.takeRest());
       return;
     }
-    const response = new Http1Response(this, parser.method, parser.minor, parser.persistent);
+    const persistent = parser.persistent && !this.#owner.isEnding;
+    const response = new Http1Response(this, parser.method, parser.minor, persistent);
     this.#request = request;
     this.#response = response;
     this.phase = 'exchange';

@@ -16,6 +16,7 @@ const EMPTY = /^$/;
 
 export class Http1Connections implements Http1Owner {
   readonly tunnels = new Set<Duplex>();
+  isEnding = false;
   readonly #open = new Set<Http1Connection>();
   readonly #settings: Http1Settings;
   readonly #limits: ListenerLimits;
@@ -50,7 +51,9 @@ export class Http1Connections implements Http1Owner {
     this.#open.delete(connection);
   }
 
+  /** Ends each connection after the response in progress, or after the next one. */
   endAfterAnswers(): void {
+    this.isEnding = true;
     for (const connection of this.#open) connection.endAfterAnswer();
   }
 

@@ -1,8 +1,7 @@
 import type { Socket } from 'node:net';
-import type { Subject } from '../domain/credential.js';
 import { withoutSegments } from '../domain/path.js';
 import type { Refusal } from '../domain/refusal.js';
-import type { Admitted } from '../gate/verdict.js';
+import type { Admitted } from '../gate/gate.js';
 import type { ParsedRequest } from '../http/exchange.js';
 import { refusalReply } from '../http/replies.js';
 import type { UpgradeListener } from './http1-input.js';
@@ -19,22 +18,15 @@ import {
 } from '../pipeline/handle.js';
 import { expiryFields, newRecord, newRequestId, traceCall } from '../pipeline/record.js';
 import { refuseWebSocket } from '../upstream/handshake.js';
-import type { Services } from '../pipeline/services.js';
+import type { Services, Serving } from '../pipeline/services.js';
 import type { Stream, StreamRevalidator } from '../pipeline/streams.js';
 import type { InFlight } from '../upstream/forward.js';
 
-/**
- * Allowed WebSocket handshakes become a tunnel to the upstream.
- * @param isDraining whether the server is shutting down; tunnels opened then would hold it up
- */
-export function createUpgradeListener(
-  services: () => Services,
-  streams: StreamRevalidator,
-  isDraining: () => boolean,
-): UpgradeListener {
+/** The entrance for WebSocket handshakes: allowed ones become a tunnel to the upstream. */
+export function createUpgradeListener(serving: Serving, streams: StreamRevalidator): UpgradeListener {
   return (req, socket, headBytes) => {
     closeAtError(socket);
-    handle(new HandshakeExchange(services(), streams, isDraining, req, socket, headBytes), WEBSOCKET);
+    handle(new HandshakeExchange(serving, streams, req, socket, headBytes), WEBSOCKET);
   };
 }
 
@@ -43,9 +35,10 @@ const SHUTTING_DOWN: Refusal = { refusal: 'overloaded', detail: 'The server is s
 const WEBSOCKET: Entrance<HandshakeExchange> = {
   forwards: true,
   answersPreflights: false,
-  read: ({ services, record, req, isDraining }) => {
+  read: ({ services, record, req, serving }) => {
     const head = services.readHead(req);
-    if ('refusal' in head || !isDraining()) return head;
+    // A tunnel opened now would hold up the end.
+    if ('refusal' in head || !serving.isDraining) return head;
     record.head = head;
     return SHUTTING_DOWN;
   },
@@ -54,15 +47,15 @@ const WEBSOCKET: Entrance<HandshakeExchange> = {
     refuseWebSocket(head, verdict, (upstream) => services.upstreams.named(upstream).settings.protocol),
   allow: openTunnel,
   replyTo: (_exchange, refusal) => refusalReply(refusal),
-  write: ({ socket, record }, reply) => writeRawReply(socket, reply, record.requestId),
+  write: ({ peer, record }, reply) => writeRawReply(peer, reply, record.requestId),
 };
 
 class HandshakeExchange implements Exchange, Stream {
+  readonly serving: Serving;
   readonly services: Services;
   readonly streams: StreamRevalidator;
-  readonly isDraining: () => boolean;
   readonly req: ParsedRequest;
-  readonly socket: Socket;
+  readonly peer: Socket;
   readonly headBytes: Buffer;
   readonly recipient: Recipient;
   readonly record = newRecord(newRequestId());
@@ -71,32 +64,19 @@ class HandshakeExchange implements Exchange, Stream {
   isOpen = false;
 
   constructor(
-    services: Services,
+    serving: Serving,
     streams: StreamRevalidator,
-    isDraining: () => boolean,
     req: ParsedRequest,
     socket: Socket,
     headBytes: Buffer,
   ) {
-    this.services = services;
+    this.serving = serving;
+    this.services = serving.services;
     this.streams = streams;
-    this.isDraining = isDraining;
     this.req = req;
-    this.socket = socket;
+    this.peer = socket;
     this.headBytes = headBytes;
     this.recipient = recipientOf(socket);
-  }
-
-  get peer(): Socket {
-    return this.socket;
-  }
-
-  get head(): RequestHead {
-    return this.record.head as RequestHead;
-  }
-
-  get subject(): Subject | null {
-    return this.record.subject;
   }
 
   /** Called when the authorization of the WebSocket, or of its handshake, is no longer valid. */
@@ -111,7 +91,7 @@ class HandshakeExchange implements Exchange, Stream {
       { request_id: record.requestId, detail: reason.refusal },
       'WebSocket closed; no longer allowed',
     );
-    this.socket.destroy();
+    this.peer.destroy();
   }
 }
 
@@ -121,7 +101,7 @@ function openTunnel(
   { route }: Admitted,
   identity: readonly string[],
 ): void {
-  const { services, record, socket, streams } = exchange;
+  const { services, record, peer: socket, streams } = exchange;
   const upstream = services.upstreams.named(route.upstream);
   record.upstream = upstream.name;
   const target = withoutSegments(head.target, route.strippedSegments);

@@ -1,5 +1,6 @@
 import { closeSync, fdatasyncSync, fstatSync, openSync, readSync, statSync, writeSync } from 'node:fs';
 import { hostname } from 'node:os';
+import type { Config } from '../config/schema/config.js';
 import { Unavailable } from '../domain/refusal.js';
 import { openToAppend } from '../files/files.js';
 import type { Destination } from './destination.js';
@@ -8,11 +9,6 @@ import { maskTokens, printable } from '../util/text.js';
 
 /** One entry: plain values by name. The time, node and process id are added when it is written. */
 export type AuditEntry = Readonly<Record<string, unknown>>;
-
-export interface AuditSettings {
-  readonly to: string | null;
-  readonly required: boolean;
-}
 
 export interface AuditLog {
   /** @throws Unavailable when entries are required and these cannot be written */
@@ -33,7 +29,7 @@ export interface AuditProcess {
 }
 
 /** @throws Unavailable when entries are required and the file cannot be opened */
-export function openAuditLog(settings: AuditSettings, process: AuditProcess): AuditLog {
+export function openAuditLog(settings: Config['audit'], process: AuditProcess): AuditLog {
   const { to } = settings;
   if (to === null) return NO_AUDIT;
   if (to === 'stdout') return process.log === undefined ? NO_AUDIT : new LogAudit(process.log, process);

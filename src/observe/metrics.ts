@@ -104,7 +104,6 @@ export const storeMetrics = {
   lastSeenFailures: counter('latchkey_last_seen_write_failures_total', 'Failed writes of last-seen data, which are retried.'),
   staleTokensServed: counter('latchkey_stale_tokens_served_total', 'Requests allowed from the cache while the store was unavailable (on_store_failure).'),
   bridgedTokens: counter('latchkey_bridged_tokens_served_total', 'Requests allowed with a known token while a networked store elected another master.'),
-  failures: counter('latchkey_store_errors_total', 'Store operations that failed.', ['operation']),
   storeLinksUp: gauge('latchkey_store_links_up', 'Processes that receive change notifications from a networked store. Without them the cache is disabled.'),
   linkFailures: counter('latchkey_invalidation_link_failures_total', 'Failed attempts to receive change notifications from a networked store.'),
   historyChanges: counter('latchkey_store_history_changes_total', 'Changes of store history that a process noticed, such as a failover or a restart of Redis.'),
@@ -119,21 +118,12 @@ export const storeMetrics = {
   clockSkew: gauge('latchkey_clock_skew_seconds', 'Difference between the clocks of this machine and of the networked store; 0 for the embedded store.', 'max'),
 }; // prettier-ignore
 
-/** Few kinds keep the number of metrics small. */
-export type StoreOperation = 'find_token' | 'find_session' | 'read' | 'write' | 'record_uses';
-
 const cacheLookups = new Counts(
   'latchkey_cache_lookups_total',
   'Token look-ups in the cache in front of a networked store.',
 );
 const cacheHits = cacheLookups.add({ result: 'hit' });
 const cacheMisses = cacheLookups.add({ result: 'miss' });
-
-const operations = new Histogram(
-  'latchkey_store_operation_duration_seconds',
-  'Duration of store operations below the cache, successful or not.',
-  'operation',
-);
 
 let aliveAt: number | null = null;
 export function linkAge(): number | null {
@@ -153,11 +143,6 @@ export const invalidationLag = new Histogram(
 
 export function countCacheLookup(result: 'hit' | 'miss'): void {
   (result === 'hit' ? cacheHits : cacheMisses).value += 1;
-}
-
-export function observeStoreOperation(operation: StoreOperation, seconds: number, failed: boolean): void {
-  operations.of(operation).observe(seconds);
-  if (failed) storeMetrics.failures.inc({ operation });
 }
 
 /** Records that the invalidation link works now, or that this process begins to wait for it. */

@@ -1,12 +1,5 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 
-export interface TracingSettings {
-  /** Base URL of the collector. */
-  readonly otlp: string;
-  readonly service_name: string;
-  readonly sample_ratio: number;
-}
-
 /** What a trace records about a request when its head is read. */
 export interface TracedRequest {
   readonly method: string;
@@ -78,13 +71,5 @@ export interface TracingEvents {
   readonly dropped: (spans: number, reason: string | null) => void;
 }
 
-const current = new AsyncLocalStorage<RequestTrace>();
-
-/** Returns the trace of the request being served; undefined outside a request or without tracing. */
-export function currentTrace(): RequestTrace | undefined {
-  return current.getStore();
-}
-
-export function runInTrace<T>(trace: RequestTrace, work: () => T): T {
-  return current.run(trace, work);
-}
+/** Holds the trace of the request being served; none outside a request or without tracing. */
+export const currentTrace = new AsyncLocalStorage<RequestTrace>();

@@ -8,8 +8,7 @@ import { lineStart, MillisecondsMember, TextMember, textMember } from '../observ
 import { destinationOf, type Log } from '../observe/log.js';
 import { unreadableRequests } from '../observe/metrics/requests.js';
 import { maskedStart } from '../util/text.js';
-import type { Decision } from '../policy/decide.js';
-import { describePosition } from '../policy/rules.js';
+import { type Decision, describePosition } from '../policy/decide.js';
 import { emptyRecord, type RequestRecord } from './record.js';
 
 const MAX_TEXT = 512;

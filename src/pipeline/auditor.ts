@@ -4,7 +4,7 @@ import type { AuditEvent } from '../domain/audit.js';
 import type { Subject } from '../domain/credential.js';
 import type { Refusal } from '../domain/refusal.js';
 import type { AuditLog } from '../observe/audit.js';
-import { describePosition } from '../policy/rules.js';
+import { describePosition } from '../policy/decide.js';
 import type { RequestRecord } from './record.js';
 
 export class Auditor {

@@ -1,7 +1,7 @@
 import { type Cors, type CorsHeaders, corsOf, type CorsSettings } from '../domain/cors.js';
 import { METHODS } from '../domain/methods.js';
 import { acceptsHtml, fieldValues, firstField, isByScript, onlyValue } from '../http/fields.js';
-import { hasBody, type RequestHead } from '../http/head.js';
+import type { RequestHead } from '../http/head.js';
 import type { Route } from '../policy/route.js';
 import type { Sites } from '../policy/sites.js';
 import { ownPath } from '../domain/path.js';
@@ -38,7 +38,7 @@ export class CorsRules {
   /** Returns undefined for any request but a preflight, and where CORS does not apply. */
   preflight(head: RequestHead): AnsweredPreflight | undefined {
     const { origin } = head;
-    if (head.method !== 'OPTIONS' || origin === undefined || hasBody(head)) return undefined;
+    if (head.method !== 'OPTIONS' || origin === undefined || head.hasBody) return undefined;
     const method = onlyValue(head.fields, 'access-control-request-method');
     if (method === undefined) return undefined;
     const route = this.#routeOf(method, head);

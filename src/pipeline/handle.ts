@@ -2,14 +2,13 @@ import { performance } from 'node:perf_hooks';
 import { withoutSegments } from '../domain/path.js';
 import { type Refusal, Unavailable } from '../domain/refusal.js';
 import type { BoundRequest } from '../gate/identity.js';
-import type { Gate } from '../gate/gate.js';
-import type { Admitted, Verdict } from '../gate/verdict.js';
+import type { Admitted, Gate, Verdict } from '../gate/gate.js';
 import { ignoredAuthorization } from '../http/authorization.js';
 import { peerAddress, type PeerSocket } from '../http/client-address.js';
 import { joinFields } from '../http/fields.js';
 import type { RequestHead } from '../http/head.js';
 import { type Reply, withHeaders } from '../http/replies.js';
-import { countRequest, observeFirstByte } from '../observe/metrics/requests.js';
+import { countRequest, firstByteDuration } from '../observe/metrics/requests.js';
 import type { Route } from '../policy/route.js';
 import type { MaybePromise } from '../util/async.js';
 import {
@@ -284,7 +283,7 @@ export function finish({ record, services }: Exchange): void {
   countRequest(record.endpoint ?? record.route, record.outcome, record.status, ms / 1000);
   const { upstream, sentAt, firstByteAt } = record;
   if (upstream !== null && sentAt !== null && firstByteAt !== null)
-    observeFirstByte(upstream, (firstByteAt - sentAt) / 1000);
+    firstByteDuration.of(upstream).observe((firstByteAt - sentAt) / 1000);
   if (record.trace !== undefined) endTrace(record.trace, record);
   const { accessLog } = services;
   if (accessLog.wants(record)) accessLog.write(record, ms);

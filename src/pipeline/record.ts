@@ -3,9 +3,9 @@ import { performance } from 'node:perf_hooks';
 import type { WritesLeft } from '../accounts/write-limit.js';
 import type { Subject } from '../domain/credential.js';
 import type { Refusal } from '../domain/refusal.js';
-import type { Verdict } from '../gate/verdict.js';
+import type { Verdict } from '../gate/gate.js';
 import type { RequestHead } from '../http/head.js';
-import { countStarted, observeDecision } from '../observe/metrics/requests.js';
+import { countStarted, decisionDuration } from '../observe/metrics/requests.js';
 import type { RequestTrace, Tracing } from '../observe/tracing.js';
 import type { Decision } from '../policy/decide.js';
 import type { Route } from '../policy/route.js';
@@ -96,7 +96,7 @@ export function noteFindings(record: RequestRecord, verdict: Verdict): void {
 export function noteVerdict(record: RequestRecord, verdict: Verdict): void {
   noteFindings(record, verdict);
   record.decidedAt = performance.now();
-  observeDecision((record.decidedAt - record.startedAt) / 1000);
+  decisionDuration.observe((record.decidedAt - record.startedAt) / 1000);
   record.trace?.decided(record.decidedAt, {
     'latchkey.action': record.action,
     'latchkey.decision': verdict.refusal === undefined ? 'allowed' : 'refused',

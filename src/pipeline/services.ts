@@ -20,6 +20,13 @@ import type { ExpiryWarning, RateLimitNames } from './record.js';
 import type { Shadow } from './shadow.js';
 import type { FaultLog, ReportMisconfiguration } from './faults.js';
 
+/** What new requests are served with. A reload replaces the services; a request keeps those it began with. */
+export interface Serving {
+  readonly services: Services;
+  /** Whether the server is shutting down. */
+  readonly isDraining: boolean;
+}
+
 export interface Services extends LoginPages {
   readonly readHead: HeadReader;
   readonly schemes: AcceptedSchemes;

@@ -2,11 +2,11 @@ import type { Subject } from '../domain/credential.js';
 import { Frequent, type FrequentList, mergeFrequent } from '../util/collections.js';
 import { maskedStart, ownCopy, printable } from '../util/text.js';
 import { type EpochMs, formatTime } from '../util/time.js';
-import type { Verdict } from '../gate/verdict.js';
+import type { Verdict } from '../gate/gate.js';
 import type { RequestHead } from '../http/head.js';
 import { type Change, countShadowDecision } from '../observe/metrics/requests.js';
 import type { Route } from '../policy/route.js';
-import { describePosition } from '../policy/rules.js';
+import { describePosition } from '../policy/decide.js';
 import { isUnknown, type ShadowGate } from '../gate/what-if.js';
 import type { FaultLog } from './faults.js';
 

@@ -6,11 +6,11 @@ import type { RequestHead } from '../http/head.js';
 import { metrics } from '../observe/metrics.js';
 import { LinkedQueue, type Node } from '../util/collections.js';
 import { type Ended, keysOf } from '../store/endings.js';
+import type { RequestRecord } from './record.js';
 
 /** A request or WebSocket that was allowed and is still in progress. */
 export interface Stream {
-  readonly head: RequestHead;
-  readonly subject: Subject | null;
+  readonly record: Pick<RequestRecord, 'head' | 'subject'>;
   abort(reason: Refusal): void;
 }
 
@@ -94,7 +94,7 @@ export class StreamRevalidator {
     for (const watched of this.#streams.renewedBefore(Infinity)) {
       // Aborting another stream may have ended this one.
       if (watched.isRemoved) continue;
-      const effect = ended === null ? 'changed' : effectOn(watched.member, ended);
+      const effect = ended === null ? 'changed' : effectOn(watched.member.record, ended);
       if (effect === 'ended') this.#abort(watched, { refusal: 'unauthenticated' });
       else if (effect === 'changed') changed.push(watched);
     }
@@ -164,7 +164,7 @@ export class StreamRevalidator {
     this.#rechecking.add(watched);
     this.#unconfirmed.add(watched);
     try {
-      const verdict = this.#recheck(watched.member.head, Date.now());
+      const verdict = this.#recheck(watched.member.record.head as RequestHead, Date.now());
       if (verdict instanceof Promise) verdict.then(onVerdict, onFailure);
       else onVerdict(verdict);
     } catch {
@@ -180,7 +180,10 @@ export class StreamRevalidator {
   }
 }
 
-function effectOn({ subject }: Pick<Stream, 'subject'>, ended: Ended): 'ended' | 'changed' | undefined {
+function effectOn(
+  { subject }: Pick<RequestRecord, 'subject'>,
+  ended: Ended,
+): 'ended' | 'changed' | undefined {
   const effects = subject === null ? [] : keysOf(subject).map((key) => ended.get(key));
   // A legacy key that moves to another customer ends and reappears under the same names.
   if (effects.includes('ended')) return subject?.credential === 'legacy_key' ? 'changed' : 'ended';

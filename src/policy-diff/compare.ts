@@ -1,6 +1,6 @@
 import type { Candidate, LoadedConfig } from '../config/load.js';
-import type { Verdict } from '../gate/verdict.js';
-import type { Match } from '../policy/routes.js';
+import type { Verdict } from '../gate/gate.js';
+import type { Match } from '../policy/route.js';
 import { type Change, type Finding, type PolicyDiff, Rows } from './report.js';
 import { decidingRules } from './rules.js';
 import { classify, hostsOf, type Matches, type RequestClass, type Variant, variantsOf } from './sample.js';

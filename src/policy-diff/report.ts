@@ -1,4 +1,4 @@
-import type { Match } from '../policy/routes.js';
+import type { Match } from '../policy/route.js';
 import type { RequestClass } from './sample.js';
 import type { DecidingRule } from './rules.js';
 import type { ServiceLimit, Side } from './side.js';

@@ -1,9 +1,8 @@
 import type { Refusal } from '../domain/refusal.js';
-import type { Verdict } from '../gate/verdict.js';
+import type { Verdict } from '../gate/gate.js';
 import type { Sender } from '../gate/what-if.js';
 import type { Decision } from '../policy/decide.js';
-import type { Match } from '../policy/routes.js';
-import type { Route } from '../policy/route.js';
+import type { Match, Route } from '../policy/route.js';
 import type { NamedServices, Side } from './side.js';
 
 export interface DecidingRule {

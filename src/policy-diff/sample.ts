@@ -3,7 +3,7 @@ import { decodeAscii, parseTarget, segmentAt } from '../domain/path.js';
 import { storedToken } from '../gate/what-if.js';
 import { AUTHORIZATION } from '../http/authorization.js';
 import type { RequestHead } from '../http/head.js';
-import type { Match } from '../policy/routes.js';
+import type { Match } from '../policy/route.js';
 import type { TokenWithUse } from '../store/core/token-records.js';
 import { OWN_ID, type Side } from './side.js';
 
@@ -81,7 +81,7 @@ export function requestHead(method: string, target: string, host: string): Reque
   if (typeof parsed === 'string') return parsed;
   return {
     method, target, ...parsed, fields: [], client: { ...CLIENT, host }, key: undefined, scheme: undefined, jwt: undefined, jwtPlace: AUTHORIZATION,
-    otp: undefined, session: undefined, contentType: undefined, contentLength: undefined, chunked: false, connection: undefined,
+    otp: undefined, session: undefined, contentType: undefined, contentLength: undefined, hasBody: false, connection: undefined,
     webSocket: false, expectsContinue: false, serviceWorker: false, origin: undefined, fetchSite: undefined,
     userAgent: undefined, trace: undefined,
   };

@@ -1,11 +1,10 @@
 import type { LoadedConfig } from '../config/load.js';
 import { compilePolicy } from '../config/policy.js';
 import { isRead } from '../domain/methods.js';
-import { type Gate, whatIfGate } from '../gate/gate.js';
+import { type Gate, type Verdict, whatIfGate } from '../gate/gate.js';
 import { Ownership } from '../gate/ownership.js';
-import { isRefused, serviceOf } from '../gate/service.js';
+import { isRefused, serviceOf } from '../gate/request-rules.js';
 import { NO_DEFAULTS, TokenLimits } from '../gate/authenticate.js';
-import type { Verdict } from '../gate/verdict.js';
 import {
   authenticatorOf,
   type Sender,
@@ -16,8 +15,7 @@ import {
 } from '../gate/what-if.js';
 import type { RequestHead } from '../http/head.js';
 import type { Policy } from '../policy/decide.js';
-import type { Route } from '../policy/route.js';
-import type { Match } from '../policy/routes.js';
+import type { Match, Route } from '../policy/route.js';
 import type { Sites } from '../policy/sites.js';
 import type { TokenWithUse } from '../store/core/token-records.js';
 import type { MaybePromise } from '../util/async.js';

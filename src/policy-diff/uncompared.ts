@@ -1,7 +1,7 @@
 import { dirname, sep } from 'node:path';
 import type { LoadedConfig } from '../config/load.js';
 import type { Config } from '../config/schema/config.js';
-import { includes, type Rules } from '../policy/rules.js';
+import { includes, type Rules } from '../policy/decide.js';
 
 type Side = Pick<LoadedConfig, 'config' | 'file'>;
 type Table = Readonly<Record<string, Rules>>;

@@ -1,7 +1,8 @@
 import type { z } from 'zod';
 import type { routeSchema } from '../config/schema/policy.js';
 import { type Cors, corsOf } from '../domain/cors.js';
-import type { ConfigPosition } from './rules.js';
+import { decodeAscii, segmentAt } from '../domain/path.js';
+import type { ConfigPosition } from './decide.js';
 
 type ConfiguredRoute = z.output<typeof routeSchema>;
 
@@ -189,4 +190,77 @@ function compare(route: Route, segments: readonly string[]): string {
   if (differing.length === 1 && sameLength && fixed.length > 1)
     return `it has "${differing[0]}" where the path differs`;
   return 'far';
+}
+
+export interface Match {
+  readonly route: Route;
+  readonly path: string;
+}
+
+/** Whether two matches lead to the same decision for everybody, and to the same request. */
+export function isEquivalent(a: Match, b: Match): boolean {
+  const [x, y] = [a.route, b.route];
+  return (
+    x.readAction === y.readAction &&
+    x.writeAction === y.writeAction &&
+    x.auth === y.auth &&
+    x.upstream === y.upstream &&
+    x.strippedSegments === y.strippedSegments &&
+    x.allowsBodyOnRead === y.allowsBodyOnRead &&
+    x.allowsServiceWorker === y.allowsServiceWorker &&
+    x.cors?.id === y.cors?.id &&
+    x.endpoint?.name === y.endpoint?.name &&
+    // An endpoint without parameters responds alike, however its path is written.
+    (x.endpoint === null || a.path === b.path || !x.path.includes(':')) &&
+    guardedUser(a) === guardedUser(b) &&
+    serviceKey(a) === serviceKey(b)
+  );
+}
+
+/** The user whose active tokens forbid the request; undefined when the route guards none. */
+export function guardedUser(match: Match): string | undefined {
+  const segment = match.route.refuseIfActiveTokens;
+  return segment === null ? undefined : segmentAt(match.path, segment);
+}
+
+function serviceKey({ route, path }: Match): string | undefined {
+  if (route.service === null) return undefined;
+  const { service } = route;
+  // The kind as well: a path may name a service like a header, and a header like a parameter.
+  return service.from === 'path'
+    ? `path:${segmentAt(path, service.segment)}`
+    : `${service.from}:${service.name}`;
+}
+
+interface Addressed {
+  readonly path: string;
+  readonly host?: string | undefined;
+  readonly methods?: readonly string[] | undefined;
+}
+
+/** `GET` implies `HEAD` (RFC 9110 9.3.2), unless a route of the same path names it. */
+export function withImpliedHead<T extends Addressed>(routes: readonly T[]): T[] {
+  const named = new Set(routes.filter(({ methods }) => methods?.includes('HEAD')).map(pathKey));
+  return routes.map((route) => {
+    const { methods } = route;
+    if (methods === undefined || !methods.includes('GET') || named.has(pathKey(route))) return route;
+    return {
+      ...route,
+      methods: methods.flatMap((method) => (method === 'GET' ? ['GET', 'HEAD'] : [method])),
+    };
+  });
+}
+
+/**
+ * Returns a key that is equal for paths of one host that the router treats alike: it ignores escapes and
+ * parameter names. Parameters and `*` get a second slash, because an escaped `:` or `*` is a fixed segment.
+ */
+export function pathKey({
+  path,
+  host,
+}: Pick<Addressed, 'path'> & { readonly host?: string | null | undefined }): string {
+  return (
+    (host?.toLowerCase() ?? '') +
+    decodeAscii(path.replace(/(?<=\/)[:*][^/]*/g, (part) => (part === '*' ? '/*' : '/:')))
+  );
 }

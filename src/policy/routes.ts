@@ -1,11 +1,13 @@
-import { asBestFit, foldCase, Words } from '../util/lookalikes.js';
-import { decodeAscii, type Readings, segmentAt, withoutSegments } from '../domain/path.js';
-import { compileRoute, type Route, type RouteDefinition } from './route.js';
-
-export interface Match {
-  readonly route: Route;
-  readonly path: string;
-}
+import { asBestFit, foldCase } from '../util/lookalikes.js';
+import { decodeAscii, type Readings, withoutSegments } from '../domain/path.js';
+import {
+  compileRoute,
+  isEquivalent,
+  type Match,
+  type Route,
+  type RouteDefinition,
+  withImpliedHead,
+} from './route.js';
 
 interface Methods {
   readonly named: Map<string, Route>;
@@ -245,70 +247,41 @@ function isHostLike(path: string): boolean {
   return /^\/(?:\/|;|%2F)/.test(path);
 }
 
-/** Whether two matches lead to the same decision for everybody, and to the same request. */
-export function isEquivalent(a: Match, b: Match): boolean {
-  const [x, y] = [a.route, b.route];
-  return (
-    x.readAction === y.readAction &&
-    x.writeAction === y.writeAction &&
-    x.auth === y.auth &&
-    x.upstream === y.upstream &&
-    x.strippedSegments === y.strippedSegments &&
-    x.allowsBodyOnRead === y.allowsBodyOnRead &&
-    x.allowsServiceWorker === y.allowsServiceWorker &&
-    x.cors?.id === y.cors?.id &&
-    x.endpoint?.name === y.endpoint?.name &&
-    // An endpoint without parameters responds alike, however its path is written.
-    (x.endpoint === null || a.path === b.path || !x.path.includes(':')) &&
-    guardedUser(a) === guardedUser(b) &&
-    serviceKey(a) === serviceKey(b)
-  );
-}
+const SLASH = 0x2f;
+const [A, Z] = [0x41, 0x5a];
 
-/** The user whose active tokens forbid the request; undefined when the route guards none. */
-export function guardedUser(match: Match): string | undefined {
-  const segment = match.route.refuseIfActiveTokens;
-  return segment === null ? undefined : segmentAt(match.path, segment);
-}
+/** The fixed segments of all routes, to rule out at little cost that case matters to a path. */
+class Words {
+  readonly #folded: ReadonlySet<string>;
+  readonly #lengths: ReadonlySet<number>;
+  readonly #hasCapitals: boolean;
+  /** Escaped letters may be shorter in the other case. */
+  readonly #hasEscapes: boolean;
 
-function serviceKey({ route, path }: Match): string | undefined {
-  if (route.service === null) return undefined;
-  const { service } = route;
-  // The kind as well: a path may name a service like a header, and a header like a parameter.
-  return service.from === 'path'
-    ? `path:${segmentAt(path, service.segment)}`
-    : `${service.from}:${service.name}`;
-}
+  constructor(words: readonly string[]) {
+    this.#folded = new Set(words.map(foldCase));
+    this.#lengths = new Set(words.map(({ length }) => length));
+    this.#hasCapitals = words.some((word) => word !== word.toLowerCase());
+    this.#hasEscapes = words.some((word) => word.includes('%'));
+  }
 
-interface Declared {
-  readonly path: string;
-  readonly host?: string | undefined;
-  readonly methods?: readonly string[] | undefined;
-}
+  /** Whether a segment may be one of these words in another case. */
+  mayHaveOtherCase(path: string): boolean {
+    let mayDiffer = this.#hasCapitals;
+    let from = 1;
+    for (let i = 1; i <= path.length; i++) {
+      const code = i === path.length ? SLASH : path.charCodeAt(i);
+      if (code >= A && code <= Z) mayDiffer = true;
+      if (code !== SLASH) continue;
+      if (mayDiffer && this.#has(path, from, i)) return true;
+      mayDiffer = this.#hasCapitals;
+      from = i + 1;
+    }
+    return false;
+  }
 
-/** `GET` implies `HEAD` (RFC 9110 9.3.2), unless a route of the same path names it. */
-function withImpliedHead<T extends Declared>(routes: readonly T[]): T[] {
-  const named = new Set(routes.filter(({ methods }) => methods?.includes('HEAD')).map(pathKey));
-  return routes.map((route) => {
-    const { methods } = route;
-    if (methods === undefined || !methods.includes('GET') || named.has(pathKey(route))) return route;
-    return {
-      ...route,
-      methods: methods.flatMap((method) => (method === 'GET' ? ['GET', 'HEAD'] : [method])),
-    };
-  });
-}
-
-/**
- * Returns a key that is equal for paths of one host that the router treats alike: it ignores escapes and
- * parameter names. Parameters and `*` get a second slash, because an escaped `:` or `*` is a fixed segment.
- */
-export function pathKey({
-  path,
-  host,
-}: Pick<Declared, 'path'> & { readonly host?: string | null | undefined }): string {
-  return (
-    (host?.toLowerCase() ?? '') +
-    decodeAscii(path.replace(/(?<=\/)[:*][^/]*/g, (part) => (part === '*' ? '/*' : '/:')))
-  );
+  #has(path: string, from: number, end: number): boolean {
+    if (!this.#hasEscapes && !this.#lengths.has(end - from)) return false;
+    return this.#folded.has(foldCase(path.slice(from, end)));
+  }
 }

@@ -1,6 +1,6 @@
 import type { Readings } from '../domain/path.js';
-import type { Route } from './route.js';
-import type { Match, Router } from './routes.js';
+import type { Match, Route } from './route.js';
+import type { Router } from './routes.js';
 
 export interface PageSite {
   /** As browsers send it: in lower case, with a port only if it is not the scheme's default. */

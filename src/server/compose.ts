@@ -14,14 +14,7 @@ import { checkSigningKeys } from './accounts.js';
 import { watchProviders } from './online-checks.js';
 import { startBegins } from './processes/early-signals.js';
 import { answerPrimary, type Counts, reportToPrimary, type ServedUrls } from './processes/messages.js';
-import {
-  loadModules,
-  notifyReady,
-  onSignals,
-  startTracing,
-  storeObserver,
-  tuneHeap,
-} from './processes/process.js';
+import { loadModules, notifyReady, onSignals, startTracing, tuneHeap } from './processes/process.js';
 import { createRestart, startAlone, startWorkers, workersFault } from './processes/serving.js';
 import { startWorker, type Worker } from './processes/worker.js';
 import { applyAtStart } from './reload/directory-file.js';
@@ -75,7 +68,6 @@ async function start(options: ServeOptions, ending: AbortSignal): Promise<void> 
     configHash: () => configHashOf(sink.log),
     serves,
     auditFailed: () => metrics.auditFailures.inc(),
-    onOperation: storeObserver(tracing),
     ending,
   });
   const parts = { opened, sink, tracing, seen };

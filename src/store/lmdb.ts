@@ -2,20 +2,14 @@ import { coreStore, type Store } from './core/store.js';
 import type { Endings } from './endings.js';
 import { EndedLog, openEnvironment } from './lmdb/environment.js';
 import { LmdbKv } from './lmdb/kv.js';
-import { measured, type OnOperation } from './measured.js';
+import { measured } from './measured.js';
 
 /**
  * Opens the embedded store in a folder, which several processes may share.
  * @param endings passed by a serving process; told of what any process ends or changes
  */
-export function openLmdbStore(
-  path: string,
-  minFree = 0,
-  endings?: Endings,
-  onOperation?: OnOperation,
-): Store {
+export function openLmdbStore(path: string, minFree = 0, endings?: Endings): Store {
   const env = openEnvironment(path);
   const endedLog = endings && new EndedLog(env, endings);
-  const kv = new LmdbKv(env, path, minFree, () => endedLog?.close());
-  return coreStore(onOperation === undefined ? kv : measured(kv, onOperation));
+  return coreStore(measured(new LmdbKv(env, path, minFree, () => endedLog?.close())));
 }

@@ -1,25 +1,15 @@
 import { performance } from 'node:perf_hooks';
-import type { StoreOperation } from '../observe/metrics.js';
+import { storeErrors, storeOperationDuration, type StoreOperation } from '../observe/metrics/requests.js';
+import { currentTrace } from '../observe/tracing.js';
 import { keyOf, SESSION, TOKEN } from './core/kinds.js';
 import type { Kv } from './core/kv.js';
 
-/**
- * @param startedAt `performance.now()`
- * @param isAsync whether it returned a promise: it left this thread or was a write
- */
-export type OnOperation = (
-  operation: StoreOperation,
-  startedAt: number,
-  failed: boolean,
-  isAsync: boolean,
-) => void;
-
-/** Times what a store does. Results are passed through unchanged. */
-export function measured(inner: Kv, onOperation: OnOperation): Kv {
+/** Counts and times what a store does, and adds it to the trace of the request. Results are passed through unchanged. */
+export function measured(inner: Kv): Kv {
   const timed = <Name extends 'read' | 'follow' | 'readAndCount' | 'range' | 'scores' | 'touch'>(
     operation: StoreOperation,
     name: Name,
-  ) => timedMethod(inner[name].bind(inner) as never, operation, onOperation) as Kv[Name];
+  ) => timedMethod(inner[name].bind(inner) as never, operation) as Kv[Name];
   const [findToken, findSession] = [timed('find_token', 'follow'), timed('find_session', 'follow')];
   const follow = timed('read', 'follow');
   const [tokens, sessions] = [keyOf(TOKEN, ''), keyOf(SESSION, '')];
@@ -33,7 +23,7 @@ export function measured(inner: Kv, onOperation: OnOperation): Kv {
     readAndCount: timed('read', 'readAndCount'),
     range: timed('read', 'range'),
     scores: timed('read', 'scores'),
-    commit: timedMethod(async (change) => inner.commit(change), 'write', onOperation),
+    commit: timedMethod(async (change) => inner.commit(change), 'write'),
     touch: timed('record_uses', 'touch'),
     confirmMissing: inner.confirmMissing.bind(inner),
     get urgent() {
@@ -43,14 +33,13 @@ export function measured(inner: Kv, onOperation: OnOperation): Kv {
     tidy: inner.tidy.bind(inner),
     close: inner.close.bind(inner),
   };
-  const urgent: Kv = inner.urgent === inner ? kv : measured(inner.urgent, onOperation);
+  const urgent: Kv = inner.urgent === inner ? kv : measured(inner.urgent);
   return kv;
 }
 
 function timedMethod<Args extends unknown[], T>(
   method: (...args: Args) => T,
   operation: StoreOperation,
-  onOperation: OnOperation,
 ): (...args: Args) => T {
   return (...args) => {
     const startedAt = performance.now();
@@ -58,18 +47,25 @@ function timedMethod<Args extends unknown[], T>(
     try {
       result = method(...args);
     } catch (error) {
-      onOperation(operation, startedAt, true, false);
+      observe(operation, startedAt, true, false);
       throw error;
     }
     if (!(result instanceof Promise)) {
-      onOperation(operation, startedAt, false, false);
+      observe(operation, startedAt, false, false);
       return result;
     }
-    const done = (failed: boolean) => onOperation(operation, startedAt, failed, true);
+    const done = (failed: boolean) => observe(operation, startedAt, failed, true);
     result.then(
       () => done(false),
       () => done(true),
     );
     return result;
   };
+}
+
+/** @param isAsync whether it returned a promise: it left this thread or was a write */
+function observe(operation: StoreOperation, startedAt: number, failed: boolean, isAsync: boolean): void {
+  storeOperationDuration.of(operation).observe((performance.now() - startedAt) / 1000);
+  if (failed) storeErrors.inc({ operation });
+  currentTrace.getStore()?.stored(operation, startedAt, failed, isAsync);
 }

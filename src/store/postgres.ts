@@ -2,7 +2,7 @@ import { Events } from './core/events.js';
 import { coreStore, type Store } from './core/store.js';
 import { StoreUnusable } from './faults.js';
 import { isForeign, isMissing, PostgresClient, type PostgresSettings } from './postgres/client.js';
-import { measured, type OnOperation } from './measured.js';
+import { measured } from './measured.js';
 import { PostgresKv } from './postgres/kv.js';
 import { FORMAT, META } from './postgres/schema.js';
 
@@ -17,10 +17,10 @@ const OLDEST_VERSION = 130_000;
 const CREATION_TIMEOUT_MS = 10_000;
 
 /** Opens the store in PostgreSQL. The server need not be reachable yet. */
-export function openPostgresStore(settings: PostgresSettings, onOperation?: OnOperation): PostgresStore {
+export function openPostgresStore(settings: PostgresSettings): PostgresStore {
   const client = new PostgresClient(settings);
   const kv = new PostgresKv(client);
-  const store = coreStore(onOperation === undefined ? kv : measured(kv, onOperation), new Events());
+  const store = coreStore(measured(kv), new Events());
   return {
     ...store,
     client,

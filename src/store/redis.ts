@@ -4,7 +4,7 @@ import { coreStore, type Store } from './core/store.js';
 import { RedisClient } from './redis/client.js';
 import { RedisKv } from './redis/kv.js';
 import type { RedisSettings } from './redis/connect.js';
-import { measured, type OnOperation } from './measured.js';
+import { measured } from './measured.js';
 import { keyOf, META } from './core/kinds.js';
 import { StoreUnusable } from './faults.js';
 import type { Creation, Creations, Revocations } from './revocations.js';
@@ -27,10 +27,10 @@ export async function openRedisStore(settings: RedisSettings): Promise<RedisStor
 }
 
 /** Whether a change survives a crash of Redis depends on `appendonly`; see `docs/storage.md`. */
-export function redisStore(client: RedisClient, onOperation?: OnOperation): RedisStore {
+export function redisStore(client: RedisClient): RedisStore {
   const events = new Events();
   const kv = RedisKv.of(client);
-  const store = coreStore(onOperation === undefined ? kv : measured(kv, onOperation), events);
+  const store = coreStore(measured(kv), events);
   return {
     ...store,
     client,

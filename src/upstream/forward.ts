@@ -3,7 +3,7 @@ import type { Subject } from '../domain/credential.js';
 import type { IncomingRequest, OutgoingResponse, ResponseFollower } from '../http/exchange.js';
 import type { Refusal } from '../domain/refusal.js';
 import { AUTHORIZATION, bindsConnection } from '../http/authorization.js';
-import { hasBody, type RequestHead } from '../http/head.js';
+import type { RequestHead } from '../http/head.js';
 import type { RouteLimits } from '../policy/route.js';
 import { RetryState, type Upstream } from './upstreams.js';
 import { definesContent, isRead } from '../domain/methods.js';
@@ -40,11 +40,11 @@ export interface ForwardRequest {
   readonly allowsServiceWorker: boolean;
   /** CORS fields that replace those of the upstream; null keeps the upstream's. */
   readonly cors: CorsHeaders | null;
+  readonly subject: Subject | null;
   readonly owner: ForwardOwner;
 }
 
 export interface ForwardOwner {
-  readonly subject: Subject | null;
   /** Called at most once, and only before any byte of a response was sent. */
   forwardRefused(refusal: Refusal): void;
   forwardEnded(outcome: ForwardOutcome): void;
@@ -142,13 +142,13 @@ class ForwardHandler implements ResponseHandler, Use, TimeoutListener, Uploading
   go(): void {
     if (this.#over) return;
     const { head, req, limits } = this.#request;
-    if (hasBody(head)) this.#upload = new Upload(req, this, this.#waits.idleTimeout, limits?.maxBody);
+    if (head.hasBody) this.#upload = new Upload(req, this, this.#waits.idleTimeout, limits?.maxBody);
     this.#dispatch(this.#retries.begin());
   }
 
   get holder(): Holder {
-    const { head, owner } = this.#request;
-    return holderOf(head.client.address, owner.subject);
+    const { head, subject } = this.#request;
+    return holderOf(head.client.address, subject);
   }
 
   leave(why: 'waited' | 'yielded'): void {

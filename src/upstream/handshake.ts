@@ -3,11 +3,11 @@ import type { IncomingMessage } from 'node:http';
 import type { Refusal } from '../domain/refusal.js';
 import { forbidsContent } from '../domain/methods.js';
 import { fieldValues, hasItem } from '../http/fields.js';
-import { hasBody, type RequestHead } from '../http/head.js';
+import type { RequestHead } from '../http/head.js';
 import { CHUNKED, chunkStart, responseHead, UNFRAMED } from '../http1/write.js';
 import { responseLimits } from './connect.js';
 import type { RefusedHandshake } from './tunnel.js';
-import type { Admitted } from '../gate/verdict.js';
+import type { Admitted } from '../gate/gate.js';
 
 /** The suffix that a server appends to the key before hashing it (RFC 6455 1.3). */
 const ACCEPT_SUFFIX = '258EAFA5-E914-47DA-95CA-C5AB0DC85B11';
@@ -24,7 +24,7 @@ export function refuseHandshake(head: RequestHead): Refusal | undefined {
 
 function handshakeFault(head: RequestHead): string | undefined {
   if (head.method !== 'GET') return 'a WebSocket handshake is a GET';
-  if (hasBody(head)) return 'a WebSocket handshake has no body';
+  if (head.hasBody) return 'a WebSocket handshake has no body';
   if (fieldValues(head.fields, 'sec-websocket-version').join() !== '13')
     return 'Sec-WebSocket-Version must be 13';
   const [key = '', ...more] = fieldValues(head.fields, 'sec-websocket-key');

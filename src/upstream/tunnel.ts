@@ -1,7 +1,7 @@
 import type { ClientRequest, IncomingMessage } from 'node:http';
 import { Agent as HttpAgent } from 'node:http';
 import type { Socket } from 'node:net';
-import httpProxy from 'http-proxy';
+import type Server from 'http-proxy';
 import { responseLimits } from './connect.js';
 import { codeOf, InvalidUpstreamResponse } from './faults.js';
 
@@ -55,6 +55,16 @@ const BARE_HANDSHAKE: Partial<IncomingMessage> = {
   headers: { connection: 'Upgrade', upgrade: 'websocket' },
 };
 
+let tunnels: Promise<Tunnels> | undefined;
+
+/** Loads http-proxy, which most servers never use, with the first handshake. */
+export async function loadTunnels(): Promise<Tunnels> {
+  tunnels ??= import('http-proxy').then(
+    ({ default: { createProxyServer } }) => new Tunnels(createProxyServer({})),
+  );
+  return tunnels;
+}
+
 /** An agent with one open connection for one tunnel; it keeps no connection for other requests. */
 class OpenConnection extends HttpAgent {
   readonly #socket: Socket;
@@ -71,7 +81,11 @@ class OpenConnection extends HttpAgent {
 
 /** http-proxy forwards any response unchanged, so it receives only those that the caller has checked. */
 export class Tunnels {
-  readonly #proxy = httpProxy.createProxyServer({});
+  readonly #proxy: Server;
+
+  constructor(proxy: Server) {
+    this.#proxy = proxy;
+  }
 
   request(options: TunnelOptions): TunnelRequest {
     const request = this.#send(options);

@@ -14,7 +14,7 @@ import { handshakeResponseFault, malformedHead, refusedResponse } from './handsh
 import { responseHeaders } from './response.js';
 import type { InFlight } from './forward.js';
 import { RetryState, type Upstream } from './upstreams.js';
-import { readRefused, type RefusedHandshake, Tunnels, type Upgraded } from './tunnel.js';
+import { loadTunnels, readRefused, type RefusedHandshake, type Tunnels, type Upgraded } from './tunnel.js';
 import {
   GAVE_WAY,
   InvalidUpstreamResponse,
@@ -58,9 +58,8 @@ export type Upgrade = (request: UpgradeRequest) => InFlight;
  * 101.
  */
 export function createUpgrade(ownCookies: readonly string[]): Upgrade {
-  const tunnels = new Tunnels();
   return (request) => {
-    const handshake = new Handshake(request, tunnels, ownCookies);
+    const handshake = new Handshake(request, ownCookies);
     handshake.start();
     return handshake;
   };
@@ -68,9 +67,9 @@ export function createUpgrade(ownCookies: readonly string[]): Upgrade {
 
 class Handshake implements Use, InFlight {
   readonly #request: UpgradeRequest;
-  readonly #tunnels: Tunnels;
   readonly #ownCookies: readonly string[];
   readonly #retries: RetryState;
+  #tunnels: Tunnels | undefined;
   #permit: Permit | undefined;
   #opened: Socket | undefined;
   #isConnecting = false;
@@ -79,9 +78,8 @@ class Handshake implements Use, InFlight {
   #hasEnded = false;
   #early: Buffer;
 
-  constructor(request: UpgradeRequest, tunnels: Tunnels, ownCookies: readonly string[]) {
+  constructor(request: UpgradeRequest, ownCookies: readonly string[]) {
     this.#request = request;
-    this.#tunnels = tunnels;
     this.#ownCookies = ownCookies;
     this.#retries = new RetryState(request.upstream);
     this.#early = request.headBytes;
@@ -109,7 +107,13 @@ class Handshake implements Use, InFlight {
   }
 
   go(): void {
-    this.#guarded(() => this.#connect(this.#retries.begin()))();
+    loadTunnels().then(
+      this.#guarded((tunnels: Tunnels) => {
+        this.#tunnels = tunnels;
+        if (!this.#hasEnded) this.#connect(this.#retries.begin());
+      }),
+      (error: unknown) => this.#broke(error),
+    );
   }
 
   get holder(): Holder {
@@ -211,7 +215,7 @@ class Handshake implements Use, InFlight {
       this.#guarded(() => late()),
       responseTimeout,
     );
-    const { request, open } = this.#tunnels.request({
+    const { request, open } = (this.#tunnels as Tunnels).request({
       socket,
       opened,
       idleTimeout,

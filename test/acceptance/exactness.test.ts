@@ -1,7 +1,6 @@
 import t, { type Test as T } from 'tap';
 import type { Refusal } from '../../src/domain/refusal.js';
 import { refusalReply } from '../../src/http/replies.js';
-import type { EndpointName } from '../../src/endpoints/endpoints.js';
 import { exchange, type WireReply } from '../helpers/exchange.js';
 import { LEGACY_KEY, PASSWORD, startFixture } from '../helpers/fixture.js';
 import { send, serveHttp, serveTcp } from '../helpers/http.js';
@@ -58,7 +57,7 @@ const fixture = await startFixture(t, {
     { path: '/user/:user_id', methods: ['DELETE'], action: 'user', refuse_if_active_tokens: 'user_id' },
   ],
 });
-const { url, server, create, token, login } = fixture;
+const { url, server, token, login } = fixture;
 const FORM = 'Content-Type: application/x-www-form-urlencoded\r\n';
 const CREDENTIALS = `password=${encodeURIComponent(PASSWORD)}&user=superuser%40example.com&username=superuser%40example.com`;
 const key = `Service-Key: ${LEGACY_KEY}\r\n`;
@@ -85,75 +84,12 @@ function isOwnAnswer(t: T, reply: WireReply, status: number, name: string): void
   else t.equal(reply.body, '', `${name}: no body`);
 }
 
-/** Names of members whose value is the empty string, at any depth. */
-function emptyStrings(value: unknown): string[] {
-  if (typeof value !== 'object' || value === null) return [];
-  return Object.entries(value).flatMap(([name, each]) => (each === '' ? [name] : emptyStrings(each)));
-}
-
-t.test('every built-in endpoint', async (t) => {
-  const session = async () => `Cookie: ${await login('superuser')}\r\n`;
-  const cookie = await session();
-  const id = async () => (await create('engineer')).json.id as string;
-  const bulk = async () => JSON.stringify({ data: [{ type: 'token', id: await id() }] });
-  const newKey = async () => `Service-Key: ${await token('superuser')}\r\n`;
-  const secondSession = async () => {
-    const found = await ask('GET /_latchkey/sessions', await session());
-    return found.json.find((each: { current: boolean }) => !each.current).id as string;
-  };
-  /** The web page is not JSON and has its own test. */
-  const page = null;
-  const rows: Record<EndpointName, readonly [number, Promise<WireReply>] | null> = {
-    login: [200, ask('POST /login', FORM, CREDENTIALS)],
-    logout: [204, session().then((fields) => ask('POST /logout', fields))],
-    create_token: [200, ask('POST /tokens', FORM, `${CREDENTIALS}&name=x`)],
-    list_tokens: [200, ask('GET /tokens', cookie)],
-    list_customer_tokens: [200, ask('GET /customer/C1/tokens', cookie)],
-    revoke_tokens: [204, bulk().then((body) => ask('DELETE /tokens', `${cookie}Content-Type: application/json\r\n`, body))],
-    show_own_token: [200, ask('GET /tokens/self', key)],
-    revoke_own_token: [204, newKey().then((fields) => ask('DELETE /tokens/self', fields))],
-    rotate_own_token: [200, newKey().then((fields) => ask('POST /tokens/self/rotate', fields))],
-    rotate_token: [200, create('superuser').then(({ json }) => ask(`POST /tokens/${json.id}/rotate`, `${cookie}${FORM}`, 'overlap=60'))],
-    show_token: [200, id().then((id) => ask(`GET /tokens/${id}`, cookie))],
-    update_token: [200, id().then((id) => ask(`PATCH /tokens/${id}`, `${cookie}Content-Type: application/json\r\n`, '{"rate":"600/1m"}'))],
-    revoke_token: [204, id().then((id) => ask(`DELETE /tokens/${id}`, cookie))],
-    list_sessions: [200, ask('GET /_latchkey/sessions', cookie)],
-    end_session: [204, secondSession().then((id) => ask(`DELETE /_latchkey/sessions/${id}`, cookie))],
-    end_other_sessions: [204, ask('DELETE /_latchkey/sessions', `Cookie: ${await login('billing')}\r\n`)],
-    show_page: page,
-    show_page_asset: page,
-    show_readiness: null,
-    describe_caller: [200, ask('GET /_latchkey/session', cookie)],
-    list_people: [200, ask('GET /_latchkey/people', cookie)],
-    // Public keys may be cached for a while; the other properties are checked below.
-    show_signing_keys: null,
-    show_protected_resource: null,
-    show_protected_resource_of_path: null,
-    // Some names in it are "" if not set; the other properties are checked below.
-    show_interface: null,
-    show_current_user: [200, ask('GET /current_user', key)],
-    show_current_customer: [200, ask('GET /current_customer', key)],
-    verify: [200, ask('GET /verify', key)],
-    sudo: [200, ask('POST /sudo', FORM, CREDENTIALS)],
-    list_login_methods: [200, ask('GET /_latchkey/login-methods')],
-    // Redirects for browsers, tested in test/endpoints/oidc.test.ts.
-    oidc_login: page,
-    oidc_callback: page,
-    oidc_logout: page,
-    oidc_backchannel_logout: page,
-  };
-  for (const [name, row] of Object.entries(rows)) {
-    if (row === null) continue;
-    const reply = await row[1];
-    isOwnAnswer(t, reply, row[0], name);
-    // A token without a name has the empty name; every other missing value is null.
-    t.same(emptyStrings(reply.json).filter((each) => each !== 'name'), [], `${name}: null, not ""`);
-  }
+t.test('public documents, and the redirect to the page', async (t) => {
   const keys = await ask('GET /.well-known/jwks.json');
   t.same([keys.status, keys.all('content-type')], [200, ['application/json']], 'show_signing_keys');
   const description = await ask('GET /_latchkey/openapi.json');
   t.same([description.status, description.all('content-type'), description.all('cache-control')], [200, ['application/json'], ['no-store']], 'show_interface');
-  const redirect = await ask('GET /_latchkey', cookie);
+  const redirect = await ask('GET /_latchkey', `Cookie: ${await login('superuser')}\r\n`);
   t.match([redirect.status, redirect.all('content-length'), redirect.all('cache-control')], [308, ['0'], ['no-store']]);
 }); // prettier-ignore
 

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import t from 'tap';
 import { parse, stringify } from 'yaml';
 import { readMetrics } from '../../src/observe/metrics.js';
-import { countRequest, MAX_REQUEST_SERIES, observeFirstByte } from '../../src/observe/metrics/requests.js';
+import { countRequest, firstByteDuration, MAX_REQUEST_SERIES } from '../../src/observe/metrics/requests.js';
 import { needPackages, runs } from '../helpers/debian.js';
 import { PASSWORD, startFixture } from '../helpers/fixture.js';
 import { send } from '../helpers/http.js';
@@ -229,7 +229,7 @@ t.test('docs/observability.md lists every metric with its type and labels, and n
 
 t.test('combines routes and upstreams beyond the limit into one series', async (t) => {
   for (let i = 0; i < MAX_REQUEST_SERIES * 2; i++) countRequest(`/route${i}`, 'forwarded', 200, 0.001);
-  for (let i = 0; i < 1_000; i++) observeFirstByte(`upstream${i}`, 0.001);
+  for (let i = 0; i < 1_000; i++) firstByteDuration.of(`upstream${i}`).observe(0.001);
   const metrics = (await readMetrics()) as { name: string; values: { labels: Record<string, string>; value: number }[] }[];
   const of = (name: string) => metrics.find((metric) => metric.name === name)?.values ?? [];
   const requests = of('latchkey_requests_total');

@@ -87,7 +87,7 @@ function roundTripsOf(watch: Sent) {
 for (const [name, { open, watch }] of Object.entries(STORES)) t.test(`round trips to ${name}`, async (t) => {
   const cache = { size: 100, ttl: 60_000, negative_ttl: 1_000 };
   const log = { info: () => undefined, warn: () => undefined } as unknown as Log;
-  const server = { log, onOperation: () => undefined, endings: new Endings() };
+  const server = { log, endings: new Endings() };
   const { store, close } = await open(t, { cache, on_store_failure: 'deny' } as Config, server);
   t.teardown(close);
   await store.maintenance.initialize();

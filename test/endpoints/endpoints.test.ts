@@ -359,6 +359,29 @@ async function ownSession(user: string): Promise<string> {
   return (json as { id: string; current: boolean }[]).find(({ current }) => current)?.id ?? '';
 }
 
+/** Names of members whose value is the empty string, at any depth. */
+function emptyStrings(value: unknown): string[] {
+  if (typeof value !== 'object' || value === null) return [];
+  return Object.entries(value).flatMap(([name, each]) => (each === '' ? [name] : emptyStrings(each)));
+}
+
+/** Endpoints whose success is a page, a document for anyone, or a redirect for browsers. */
+const OTHER_FORM = /^(show_(page|readiness|signing_keys|protected_resource|interface)|oidc_)/;
+
+/** RFC 9110 15.3.5 and 8.6: a 204 response has no content, no Content-Type and no Content-Length. */
+function checkForm(t: T, name: string, { status, headers, text, json }: Handled): void {
+  if (status < 400 && OTHER_FORM.test(name)) return;
+  const body = status === 204 ? { 'content-type': undefined, 'content-length': undefined } : { 'content-type': 'application/json', 'content-length': String(Buffer.byteLength(text)) };
+  const { 'content-type': type, 'content-length': length, ...others } = headers;
+  t.same({ 'content-type': type, 'content-length': length }, body, `${name}: framing`);
+  t.match(others, { 'cache-control': 'no-store', 'x-content-type-options': 'nosniff', 'x-request-id': /^[\w-]+$/, date: /GMT$/ }, name);
+  t.equal(others['transfer-encoding'], undefined, name);
+  if (status === 204) t.equal(text, '', `${name}: no body`);
+  else t.ok(json !== undefined && text.endsWith('\n'), `${name}: is JSON and a line`);
+  // A token without a name has the empty name; every other missing value is null.
+  if (status < 400) t.same(emptyStrings(json).filter((each) => each !== 'name'), [], `${name}: null, not ""`);
+} // prettier-ignore
+
 function check(t: T, what: string, reply: Handled, [, status, outcome, json, audit = []]: Row): void {
   t.equal(reply.status, status, `${what}: ${reply.text}`);
   t.match(reply.log.at(-1), { msg: 'request', outcome, status }, what);
@@ -388,6 +411,7 @@ for (const { endpoint, credential } of served) {
       const [target, sent] = typeof asked === 'function' ? await asked() : asked;
       const reply = await request(target, sent);
       check(t, `${sent?.method ?? 'GET'} ${target} ${outcome}`, reply, row);
+      checkForm(t, endpoint.name, reply);
       seen.add(`${status} ${reply.json?.code ?? ''}`.trim());
     }
     const codes = Object.entries(endpoint.codes ?? {}).flatMap(([status, of]) => of.map((code) => `${status} ${code}`));

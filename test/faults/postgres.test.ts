@@ -1,6 +1,7 @@
 import t, { type Test } from 'tap';
 import type { Config } from '../../src/config/schema/config.js';
 import type { Log } from '../../src/observe/log.js';
+import { storeOperationDuration } from '../../src/observe/metrics/requests.js';
 import { openPostgres } from '../../src/server/stores/postgres-store.js';
 import { Endings } from '../../src/store/endings.js';
 import { OutcomeUnknown, StoreUnavailable } from '../../src/store/faults.js';
@@ -17,6 +18,12 @@ import { until } from '../helpers/until.js';
 const SEALING_KEY = 'a1'.repeat(32);
 const shared = await startPostgres(t);
 
+/** Returns how many look-ups of tokens reached the store, beside those from the cache. */
+async function readCount(): Promise<number | undefined> {
+  const { values } = await storeOperationDuration.get();
+  return values.find(({ labels, metricName }) => labels['operation'] === 'find_token' && metricName?.endsWith('_count'))?.value;
+} // prettier-ignore
+
 /** Opens a store as a serving process does, with a cache. */
 async function serve(t: Test, settings: PostgresSettings) {
   const lines: string[] = [];
@@ -29,16 +36,13 @@ async function serve(t: Test, settings: PostgresSettings) {
   const note = (...args: unknown[]) => void lines.push(JSON.stringify(args));
   const log = { info: note, warn: note } as unknown as Log;
   const config = { cache: { size: 100, ttl: 60_000, negative_ttl: 60_000 }, on_store_failure: 'deny' } as Config;
-  // Look-ups that reach the store, beside those from the cache.
-  const reads = { count: 0 };
-  const user = { log, endings, onOperation: (operation: string) => void (reads.count += Number(operation === 'find_token')) };
-  const { store, close } = await openPostgres(config, { ...settings, type: 'postgres', sealing_key: null }, user);
+  const { store, close } = await openPostgres(config, { ...settings, type: 'postgres', sealing_key: null }, { log, endings });
   t.teardown(close);
   const isUp = () => lines.filter((line) => line.includes('cache enabled')).length - lines.filter((line) => line.includes('link lost')).length === 1;
   const untilCached = async (id: string) => {
     await until(async () => {
-      const { count } = reads;
-      return (await store.tokens.find(`digest-${id}`)) !== undefined && reads.count === count;
+      const before = await readCount();
+      return (await store.tokens.find(`digest-${id}`)) !== undefined && (await readCount()) === before;
     }, `${id} is cached`);
   };
   return { store, ended, asked, lines, isUp, untilCached };

@@ -110,7 +110,7 @@ t.test('a Latchkey in another database of the same Redis ends nothing here', asy
     const endings = new Endings();
     const ended: string[] = [];
     endings.listen({ ended: (what) => void ended.push(...[...(what ?? [])].filter(([, how]) => how === 'ended').map(([name]) => name)) });
-    const { store, close } = await openRedis(config, settings(database), { log, onOperation: () => undefined, endings });
+    const { store, close } = await openRedis(config, settings(database), { log, endings });
     t.teardown(close);
     return { store, ended };
   };
@@ -147,7 +147,7 @@ t.test('what is known to be revoked stays so when an emptied Redis begins again'
   const endings = new Endings();
   const ended: string[] = [];
   endings.listen({ ended: (what) => void ended.push(...(what?.keys() ?? [])) });
-  const server = { log, onOperation: () => undefined, endings };
+  const server = { log, endings };
   const { close } = await openRedis(config, { ...settings, type: 'redis', revocations: null, sealing_key: null }, server);
   t.teardown(close);
   const writer = await openRedisStore(settings);

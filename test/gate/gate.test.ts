@@ -1,7 +1,7 @@
 import { createPublicKey, verify } from 'node:crypto';
 import t, { type Test as T } from 'tap';
 import type { Gate } from '../../src/gate/gate.js';
-import { refuseCrossOrigin } from '../../src/gate/verdict.js';
+import { refuseCrossOrigin } from '../../src/gate/request-rules.js';
 import type { RequestHead } from '../../src/http/head.js';
 import type { HeadReader } from '../../src/http/read-head.js';
 import { Simulator } from '../../src/pipeline/simulate.js';

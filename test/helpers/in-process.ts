@@ -99,10 +99,15 @@ export async function startInProcess(t: Test, config: object = {}, replaced: Rep
   const runtime = createRuntime(loaded, opened, log, undefined, undefined, () => PAGE, undefined, casualties, isReady);
   const services = { ...runtime.services, forward: output.forward, upgrade: output.upgrade };
   const streams = new StreamRevalidator(() => runtime.streamRecheck, runtime.recheck, () => undefined);
-  const served = (): Services => ({ ...services, ...replaced.services?.(services) });
-  const listener = createRequestListener(served, streams);
-  const upgrades = createUpgradeListener(served, streams, () => false);
-  const decisions = createDecisionListener(served);
+  const serving = {
+    get services(): Services {
+      return { ...services, ...replaced.services?.(services) };
+    },
+    isDraining: false,
+  };
+  const listener = createRequestListener(serving, streams);
+  const upgrades = createUpgradeListener(serving, streams);
+  const decisions = createDecisionListener(serving);
   const overHttp2 = inProcessHttp2(listener);
   t.teardown(async () => {
     (await overHttp2.session)?.destroy();
@@ -138,7 +143,7 @@ export async function startInProcess(t: Test, config: object = {}, replaced: Rep
   const decideByGrpc: InProcess['decideByGrpc'] = async (message) => {
     output.clear();
     const { checkByGrpc } = await import('./in-process-grpc.js');
-    const reply = await checkByGrpc(served(), limits.head_size, message);
+    const reply = await checkByGrpc(serving.services, limits.head_size, message);
     return { ...reply, audit: output.entries, log: output.lines() };
   };
   const http2Session = () => overHttp2.session;
@@ -289,7 +294,7 @@ function exchange({ serve, upgrade = null, answerOf = refusalReply, limits }: Po
     const idle = { setTimeout: () => connection, setNoDelay: () => connection, setKeepAlive: () => connection };
     const socket = Object.assign(connection, { ...idle, remoteAddress: '127.0.0.1', destroySoon: () => connection.end() });
     const settings = { limits: { ...DEFAULT_LIMITS, ...parserLimits(limits) }, keepAliveHint: 'timeout=5', serve, upgrade, http2: null, answerOf, unreadable: () => undefined, fault: reject };
-    const owner = { left: () => undefined, closed: () => undefined };
+    const owner = { isEnding: false, left: () => undefined, closed: () => undefined };
     void new Http1Connection(socket as unknown as Socket, settings, owner);
     connection.push(Buffer.from(`${method} ${target} HTTP/1.1\r\n${lines}\r\n`, 'latin1'));
     if (body !== undefined && isChunked)

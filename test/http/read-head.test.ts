@@ -90,8 +90,9 @@ t.test('reads valid heads', async (t) => {
   const rows: [string, ReturnType<typeof read>, object][] = [
     ['HTTP/1.0 without a host', read({}, { httpVersion: '1.0', rawHeaders: [] }), { client: { host: '' } }],
     ['credentials', read({ 'service-KEY': 'k', 'Service-Otp': '1', Cookie: 'a=b; service.session=s' }), { key: 'k', otp: '1', session: 's' }],
-    ['its body', read({ 'Content-Length': '5', 'Content-Type': 'a/b' }), { contentLength: 5, chunked: false, contentType: 'a/b' }],
-    ['its chunks', read({ 'Transfer-Encoding': 'Chunked' }), { contentLength: undefined, chunked: true }],
+    ['its body', read({ 'Content-Length': '5', 'Content-Type': 'a/b' }), { contentLength: 5, hasBody: true, contentType: 'a/b' }],
+    ['an empty body', read({ 'Content-Length': '0' }), { contentLength: 0, hasBody: false }],
+    ['its chunks', read({ 'Transfer-Encoding': 'Chunked' }), { contentLength: undefined, hasBody: true }],
     ['several Connection', read({ Connection: ['a', 'b'] }), { connection: 'a, b' }],
     ['an expectation', read({ Expect: '100-Continue' }), { expectsContinue: true }],
     ['an expectation, ignored in HTTP/1.0', read({ Expect: '100-continue' }, { httpVersion: '1.0' }), { expectsContinue: false }],
@@ -105,8 +106,8 @@ t.test('reads valid heads', async (t) => {
     ['a long trace', read({ traceparent: `01${TRACE.slice(2)}-${'x'.repeat(300)}` }), { trace: undefined }],
     ['a service worker', read({ 'Service-Worker': 'script' }), { serviceWorker: true }],
     ['a service worker, by another header', read({ 'Sec-Fetch-Dest': 'ServiceWorker' }), { serviceWorker: true }],
-    ['HTTP/2', read({}, pseudo(':authority', 'a', 'cookie', 'b=c', 'cookie', 'service.session=s', 'te', 'trailers')), { session: 's', chunked: false, client: { host: 'a' } }],
-    ['HTTP/2 with a body', read({}, { ...pseudo('host', 'a'), readableEnded: false }), { chunked: true, client: { host: 'a' } }],
+    ['HTTP/2', read({}, pseudo(':authority', 'a', 'cookie', 'b=c', 'cookie', 'service.session=s', 'te', 'trailers')), { session: 's', hasBody: false, client: { host: 'a' } }],
+    ['HTTP/2 with a body', read({}, { ...pseudo('host', 'a'), readableEnded: false }), { hasBody: true, client: { host: 'a' } }],
   ];
   for (const [what, head, expected] of rows) t.match(head, expected, what);
 }); // prettier-ignore

@@ -96,7 +96,7 @@ function open(serve?: Serve, upgrade: UpgradeListener | null = null) {
     unreadable: ({ refusal }: UnreadableInput) => unreadable.push(refusal.refusal),
     fault: (error: unknown) => faults.push(error),
   };
-  const owner = { left: (each: Http1Connection) => left.push(each), closed: () => undefined };
+  const owner = { isEnding: false, left: (each: Http1Connection) => left.push(each), closed: () => undefined };
   const connection = new Http1Connection(peer as unknown as Socket, settings, owner);
   return { peer, exchanges, unreadable, faults, connection };
 } // prettier-ignore

@@ -1,7 +1,6 @@
 import t from 'tap';
 import { unverifiedClaims } from '../../src/accounts/jwt/decode.js';
-import { refuseCrossOrigin } from '../../src/gate/verdict.js';
-import { serviceOf } from '../../src/gate/service.js';
+import { refuseCrossOrigin, serviceOf } from '../../src/gate/request-rules.js';
 import {
   readCreateToken,
   readLogin,

@@ -3,7 +3,8 @@ import { runInNewContext } from 'node:vm';
 import t from 'tap';
 import { LastSeen } from '../../src/accounts/last-seen.js';
 import type { Subject } from '../../src/domain/credential.js';
-import type { Verdict } from '../../src/gate/verdict.js';
+import { logSchema } from '../../src/config/schema/observe.js';
+import type { Verdict } from '../../src/gate/gate.js';
 import type { RequestHead } from '../../src/http/head.js';
 import { LineBuffer } from '../../src/observe/json-line.js';
 import { logTo } from '../../src/observe/log.js';
@@ -89,7 +90,7 @@ t.test('what the access log keeps of a token is as long as its text', async (t) 
   const destination = lineDestination(lines);
   const log = new AccessLog(
     logTo(destination, { level: 'info', configHash: 'x' }),
-    { level: 'info', requests: 'all', sample: 1, fields: [] },
+    logSchema.parse({ fields: [] }),
     'x',
   );
   const subjects = Array.from({ length: KEPT }, (_, i) => {

@@ -318,7 +318,7 @@ t.test('streams: ends those that would be refused now, or cannot be re-evaluated
     t.teardown(() => revalidator.close());
     const ended: Refusal[] = [];
     const began = performance.now();
-    const stream = { head: {} as never, subject: null, abort: (reason: Refusal) => void ended.push(reason) };
+    const stream = { record: { head: {} as never, subject: null }, abort: (reason: Refusal) => void ended.push(reason) };
     const watched = revalidator.watch(stream);
     return { revalidator, watched, ended, faults, stream, age: () => performance.now() - began };
   };
@@ -340,7 +340,7 @@ t.test('streams: ends those that would be refused now, or cannot be re-evaluated
   kept.revalidator.end(kept.watched);
   const broken = watch(() => ({ refusal: 'unauthenticated' }));
   broken.stream.abort = () => { throw new Error('in abort'); };
-  const other = { head: {} as never, subject: null, abort: () => void broken.ended.push({ refusal: 'fault' }) };
+  const other = { record: { head: {} as never, subject: null }, abort: () => void broken.ended.push({ refusal: 'fault' }) };
   broken.revalidator.watch(other);
   await until(() => broken.ended.length > 0 && broken.faults.length > 0, 'the other one ends anyway');
   t.match(broken.faults, [{ message: 'in abort' }]);
@@ -367,7 +367,10 @@ t.test('streams: one whose interval passed without a check is checked before it 
         (error) => t.fail(String(error)),
       );
       t.teardown(() => revalidator.close());
-      revalidator.watch({ head: {} as never, subject: null, abort: (reason) => void ended.push(reason) });
+      revalidator.watch({
+        record: { head: {} as never, subject: null },
+        abort: (reason) => void ended.push(reason),
+      });
       interval = pass();
       await until(() => asked >= 2 || ended.length > 0, 'the checks');
       const expected = verdict === 'holds' ? [] : [{ refusal: 'store_unavailable' }];
@@ -397,7 +400,7 @@ t.test('a revocation ends its streams at once, for each kind of credential, and 
     t.teardown(() => revalidator.close());
     const ended: string[] = [];
     for (const [name, subject] of Object.entries(subjects))
-      revalidator.watch({ head: {} as never, subject: subject as never, abort: () => void ended.push(name) });
+      revalidator.watch({ record: { head: {} as never, subject: subject as never }, abort: () => void ended.push(name) });
     revalidator.ended(names && endedByName(names));
     await new Promise((resolve) => setImmediate(() => setImmediate(resolve)));
     return { ended, asked };
@@ -423,7 +426,7 @@ t.test('streams that one change concerns end together, so that none takes the co
   const revalidator = new StreamRevalidator(() => 60_000, () => new Promise((resolve) => verdicts.push(resolve)), (error) => t.fail(String(error)));
   t.teardown(() => revalidator.close());
   const ended: string[] = [];
-  for (const name of ['holds', 'waits']) revalidator.watch({ head: {} as never, subject, abort: () => void ended.push(name) });
+  for (const name of ['holds', 'waits']) revalidator.watch({ record: { head: {} as never, subject }, abort: () => void ended.push(name) });
   revalidator.ended(endedByName(['user:5:U1']));
   const turn = () => new Promise((resolve) => setImmediate(resolve));
   verdicts[0]?.({ refusal: 'unauthenticated' });
@@ -443,7 +446,7 @@ t.test('streams: rechecks that fail, or whose verdicts come twice', async (t) =>
     const revalidator = new StreamRevalidator(() => 60_000, recheck, (error) => t.fail(String(error)));
     t.teardown(() => revalidator.close());
     const ended: string[] = [];
-    for (const name of names) revalidator.watch({ head: {} as never, subject, abort: () => void ended.push(name) });
+    for (const name of names) revalidator.watch({ record: { head: {} as never, subject }, abort: () => void ended.push(name) });
     return { verdicts, ended, change: () => revalidator.ended(endedByName(['user:5:U1'])) };
   };
   for (const order of [[0, 1], [1, 0]]) {
@@ -473,7 +476,7 @@ t.test('streams: rechecks that fail, or whose verdicts come twice', async (t) =>
   const revalidator = new StreamRevalidator(() => interval, down, (error) => t.fail(String(error)));
   t.teardown(() => revalidator.close());
   const began = performance.now();
-  revalidator.watch({ head: {} as never, subject, abort: (reason) => void ended.push(reason) });
+  revalidator.watch({ record: { head: {} as never, subject }, abort: (reason) => void ended.push(reason) });
   await until(() => ended.length > 0 || performance.now() - began > 1.5 * interval, 'the interval');
   t.same(ended, [], 'a short failure ends nothing');
 }); // prettier-ignore

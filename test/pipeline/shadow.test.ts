@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { stringify } from 'yaml';
 import { withShadow } from '../../src/config/load.js';
-import type { Verdict } from '../../src/gate/verdict.js';
+import type { Verdict } from '../../src/gate/gate.js';
 import type { RequestHead } from '../../src/http/head.js';
 import {
   describeDifferences,

@@ -2,8 +2,7 @@ import t from 'tap';
 import type { Subject } from '../../src/domain/credential.js';
 import type { Token } from '../../src/domain/token.js';
 import type { User } from '../../src/domain/user.js';
-import { Policy } from '../../src/policy/decide.js';
-import { covers } from '../../src/policy/rules.js';
+import { covers, Policy } from '../../src/policy/decide.js';
 import { forEachRow } from '../helpers/table.js';
 
 const policy = new Policy({

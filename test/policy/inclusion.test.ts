@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import t from 'tap';
-import { allows, includes, type Rules } from '../../src/policy/rules.js';
+import { allows, includes, type Rules } from '../../src/policy/decide.js';
 import { options, told } from '../helpers/property.js';
 
 const WORDS = ['billing', 'token', 'user'];

@@ -3,8 +3,7 @@ import type { Arbitrary } from 'fast-check';
 import { ROUTES } from '../../src/config/schema/policy.js';
 import { segmentAt } from '../../src/domain/path.js';
 import { builtInRoutes } from '../../src/endpoints/endpoints.js';
-import type { RouteDefinition } from '../../src/policy/route.js';
-import type { Match } from '../../src/policy/routes.js';
+import type { Match, RouteDefinition } from '../../src/policy/route.js';
 
 /** The default routes, and one of each kind that they lack. */
 export const TABLE: readonly RouteDefinition[] = [

@@ -1,7 +1,6 @@
 import * as fc from 'fast-check';
 import type { Subject } from '../../src/domain/credential.js';
-import { type PolicyTables, Policy } from '../../src/policy/decide.js';
-import { allows, covers, type Rules } from '../../src/policy/rules.js';
+import { allows, covers, Policy, type PolicyTables, type Rules } from '../../src/policy/decide.js';
 import { property } from '../helpers/property.js';
 
 const RESOURCES = ['service', 'billing', 'purge', 'token', 'a', 'ab', 'constructor', '__proto__', '*'];

@@ -1,7 +1,8 @@
 import * as fc from 'fast-check';
 import t from 'tap';
 import { parseTarget, type Readings, readings, withoutSegments } from '../../src/domain/path.js';
-import { type Match, Router } from '../../src/policy/routes.js';
+import { Router } from '../../src/policy/routes.js';
+import type { Match } from '../../src/policy/route.js';
 import { property, Share } from '../helpers/property.js';
 import { FALLBACK, BUILT_IN, TABLE, meaningOf, methods, targets, told } from './paths.js';
 

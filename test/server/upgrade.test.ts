@@ -31,15 +31,12 @@ const LIMITS = {
 const files = selfSigned(temporaryFolder(t), 'one');
 const certificate = { cert: readFileSync(files.cert), key: readFileSync(files.key), clientCa: null } as never;
 
-const nothing = (): never => {
-  throw new Error('no WebSocket comes here');
-};
 const makePublic =
   (withTls: boolean) =>
   ({ serve, fault }: Pick<PortHandlers, 'serve' | 'fault'>) =>
     createPublicServer(LIMITS, withTls ? certificate : null, {
       serve,
-      upgrade: createUpgradeListener(nothing, null as never, () => false),
+      upgrade: createUpgradeListener(null as never, null as never),
       unreadable: () => undefined,
       fault,
     });

@@ -81,7 +81,8 @@ type Framing = 'length' | 'chunked' | 'none';
 /** Sends a request; resolves to its status, or to the refusal. */
 function ask(method: string, target: string, chunks: readonly string[] = [], framing: Framing = 'none') {
   const contentLength = framing === 'length' ? chunks.join('').length : undefined;
-  const head = { method, contentLength, chunked: framing === 'chunked', fields: [], expectsContinue: false };
+  const hasBody = framing === 'chunked' || chunks.length > 0;
+  const head = { method, contentLength, hasBody, fields: [], expectsContinue: false };
   const req = new Incoming(chunks) as unknown as IncomingRequest;
   const res = { writeHead: () => undefined, write: () => true, end: () => undefined, flushHeaders: () => undefined };
   return new Promise<number | string>((done) =>
@@ -96,8 +97,8 @@ function ask(method: string, target: string, chunks: readonly string[] = [], fra
       responseFields: [],
       allowsServiceWorker: false,
       cors: null,
+      subject: null,
       owner: {
-        subject: null,
         forwardRefused: ({ refusal }) => done(refusal),
         forwardEnded: ({ status }) => done(status ?? 'aborted'),
       },

@@ -4,6 +4,7 @@ import t from 'tap';
 import type { Refusal } from '../../src/domain/refusal.js';
 import { Limiter } from '../../src/domain/limiter.js';
 import { Waits } from '../../src/upstream/fast-timeouts.js';
+import { loadTunnels } from '../../src/upstream/tunnel.js';
 import { createUpgrade } from '../../src/upstream/upgrade.js';
 import type { Upstream } from '../../src/upstream/upstreams.js';
 import { type Exchange, OPENS, shake } from '../helpers/handshake.js';
@@ -35,7 +36,7 @@ t.test('a handshake ends once, and leaves nothing behind, whatever happens in wh
     if (at >= 0) return !order.includes('not connected') && !order.slice(0, at).includes('upstream closes');
     return order.includes('not connected') && !order.includes('upstream closes');
   });
-  for (const order of [...orders, ['closed before'] as const]) {
+  for (const order of [...orders, ['closed before'] as const, ['revoked before'] as const]) {
     const about = order.join(', ');
     const [client, opened] = await Promise.all([dial(), dial()]);
     if (order[0] === 'closed before') {
@@ -73,8 +74,11 @@ t.test('a handshake ends once, and leaves nothing behind, whatever happens in wh
       done: ({ status }) => void log.push(`done ${status}`),
     });
     const turn = () => new Promise((resolve) => setImmediate(resolve));
+    // The attempt begins once http-proxy is loaded.
+    if (order[0] === 'revoked before') handshake.abort({ refusal: 'unauthenticated' });
+    await loadTunnels();
     for (const event of order) {
-      if (event === 'closed before') continue;
+      if (event === 'closed before' || event === 'revoked before') continue;
       if (event === 'client closes') client.destroy();
       else if (event === 'revoked') handshake.abort({ refusal: 'unauthenticated' });
       else if (event === 'upstream closes') opened.destroy();

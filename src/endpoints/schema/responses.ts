@@ -1,15 +1,15 @@
 import { z } from 'zod';
 import type { GrantCode } from '../../domain/refusal.js';
 
-/** In the OpenAPI document. */
+/** In the OpenAPI document. Responses of one endpoint that the page does not read are named in its file. */
 export const NAMED = z.registry<{ id: string }>();
 
 export function named<Shape extends z.ZodRawShape>(id: string, shape: Shape) {
   return z.object(shape).register(NAMED, { id });
 }
 
-const id = z.string();
-const time = z
+export const id = z.string();
+export const time = z
   .string()
   .regex(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00$/)
   .meta({ format: 'date-time', examples: ['2030-01-31T12:00:00+00:00'] })
@@ -25,7 +25,7 @@ const user = z.object({
   role: z.string().describe('A role of the policy: by default superuser, billing, engineer or user'),
   customer_id: z.string(),
 });
-const customer = z.object({ id, name: z.string() });
+export const customer = z.object({ id, name: z.string() });
 const service = z.object({ id, name: z.string() });
 
 export const loggedIn = named('LoggedIn', { user, customer });
@@ -151,38 +151,6 @@ export const caller = named('Caller', {
 }); // prettier-ignore
 
 export const person = named('Person', { id, name: z.string(), login: z.string() });
-
-export const currentUser = named('CurrentUser', {
-  id,
-  name: z.string(),
-  login: z.string(),
-  customer_id: z.string(),
-  role: z.string(),
-  locked: z.boolean(),
-  two_factor_auth_enabled: z.boolean(),
-  two_factor_setup_required: z.boolean(),
-  limit_services: z.boolean(),
-  require_new_password: z.boolean(),
-  created_at: time,
-  updated_at: time,
-  deleted_at: z.null(),
-});
-
-export const currentCustomer = named('CurrentCustomer', customer.shape);
-
-export const verified = named('Verified', {
-  customer,
-  user: z.object({ id, name: z.string(), login: z.string() }),
-  services: z.record(z.string(), z.string()).describe('Names by id'),
-  token: z
-    .object({ id, name: z.string(), created_at: time, expires_at: time.nullable(), scope: z.string() })
-    .nullable()
-    .describe('null for a session'),
-});
-
-export const sudoGranted = named('SudoGranted', {
-  expiry_time: time.describe('Until then, POST /tokens accepts the same credential in place of a login name'),
-}); // prettier-ignore
 
 export const resourceMetadata = named('ResourceMetadata', {
   resource: z.string().describe('URL of the API'),

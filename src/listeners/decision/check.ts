@@ -1,7 +1,7 @@
 import type { Subject } from '../../domain/credential.js';
 import { refuseMethod } from '../../domain/methods.js';
 import type { Refusal } from '../../domain/refusal.js';
-import type { Verdict } from '../../gate/verdict.js';
+import type { Verdict } from '../../gate/gate.js';
 import type { IncomingRequest, OutgoingResponse, Serve } from '../../http/exchange.js';
 import { firstField } from '../../http/fields.js';
 import type { RequestHead } from '../../http/head.js';
@@ -10,7 +10,7 @@ import { writeReply } from '../../http/write-reply.js';
 import { answer, type Entrance, type Exchange, handle } from '../../pipeline/handle.js';
 import { loginAddress } from '../../pipeline/browsers.js';
 import { expiryFields, newRecord, newRequestId, rateLimitFields } from '../../pipeline/record.js';
-import type { Services } from '../../pipeline/services.js';
+import type { Services, Serving } from '../../pipeline/services.js';
 import { refuseHandshake } from '../../upstream/handshake.js';
 import type { ListenerLimits } from '../http1-input.js';
 import { createPublicServer, type PortHandlers, type PublicServer } from '../server.js';
@@ -27,10 +27,10 @@ import {
 const PATHS = PROTOCOLS.map(({ path, fields }) => (fields === null ? `${path}/*` : path)).join(', ');
 
 /** Creates the listener for checks; a check keeps the services that it began with. */
-export function createDecisionListener(services: () => Services): Serve {
+export function createDecisionListener(serving: Serving): Serve {
   return (req, res) => {
     const check = {
-      services: services(),
+      services: serving.services,
       record: newRecord(newRequestId()),
       peer: req.socket,
       recipient: res,

@@ -14,15 +14,27 @@ const duration = new Histogram(
   'Time from the complete request head to the end of the response.',
   'outcome',
 );
-const decision = new Histogram(
+export const decisionDuration = new Histogram(
   'latchkey_decision_duration_seconds',
   'Time from the complete request head to the decision.',
 ).of('');
-const firstByte = new Histogram(
+export const firstByteDuration = new Histogram(
   'latchkey_upstream_first_byte_seconds',
   'Time from sending a request to an upstream to the first byte of its response.',
   'upstream',
 );
+
+/** Few kinds keep the number of metrics small. */
+export type StoreOperation = 'find_token' | 'find_session' | 'read' | 'write' | 'record_uses';
+
+export const storeOperationDuration = new Histogram(
+  'latchkey_store_operation_duration_seconds',
+  'Duration of store operations below the cache, successful or not.',
+  'operation',
+);
+export const storeErrors = counter('latchkey_store_errors_total', 'Store operations that failed.', [
+  'operation',
+]);
 
 let inFlight = 0;
 gaugeOnDemand(
@@ -69,14 +81,6 @@ function seriesOf(route: string, outcome: string, statusClass: number): Series {
 /** Counts a request that begins. {@link countRequest} must be called when it ends. */
 export function countStarted(): void {
   inFlight += 1;
-}
-
-export function observeDecision(seconds: number): void {
-  decision.observe(seconds);
-}
-
-export function observeFirstByte(upstream: string, seconds: number): void {
-  firstByte.of(upstream).observe(seconds);
 }
 
 export interface UpstreamLoad {

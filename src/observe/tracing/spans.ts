@@ -14,14 +14,14 @@ import {
   ParentBasedSampler,
   TraceIdRatioBasedSampler,
 } from '@opentelemetry/sdk-trace-base';
+import type { Config } from '../../config/schema/config.js';
 import { portOf } from '../../util/addresses.js';
 import { maskedStart, ownCopy } from '../../util/text.js';
-
 import { readVersion } from '../../files/files.js';
 import { createSending } from './sending.js';
 import {
+  currentTrace,
   type RequestTrace,
-  runInTrace,
   type TracedCall,
   type TracedEnd,
   type TracedParent,
@@ -29,7 +29,6 @@ import {
   type TracedValues,
   type Tracing,
   type TracingEvents,
-  type TracingSettings,
 } from '../tracing.js';
 
 const PATH = '/v1/traces';
@@ -41,7 +40,7 @@ const UNIX = 'unix://';
 const MAX_VALUE = 512;
 
 /** Implements {@link Tracing} with the OpenTelemetry SDK. Nothing is registered globally. */
-export function createTracing(settings: TracingSettings, events: TracingEvents): Tracing {
+export function createTracing(settings: NonNullable<Config['tracing']>, events: TracingEvents): Tracing {
   const base = settings.otlp.replace(/\/+$/, '');
   const provider = new BasicTracerProvider({
     resource: resourceFromAttributes({
@@ -104,7 +103,7 @@ class Spans implements RequestTrace {
   }
 
   run<T>(work: () => T): T {
-    return runInTrace(this, work);
+    return currentTrace.run(this, work);
   }
 
   stored(operation: string, startedAt: number, failed: boolean, left: boolean): void {

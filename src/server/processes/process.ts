@@ -3,9 +3,8 @@ import cluster from 'node:cluster';
 import { setFlagsFromString } from 'node:v8';
 import type { Config } from '../../config/schema/config.js';
 import type { Log, LogSink } from '../../observe/log.js';
-import { metrics, observeStoreOperation } from '../../observe/metrics.js';
-import { currentTrace, type Tracing } from '../../observe/tracing.js';
-import type { OnOperation } from '../../store/measured.js';
+import { metrics } from '../../observe/metrics.js';
+import type { Tracing } from '../../observe/tracing.js';
 import { isEnd, releaseSignals } from './early-signals.js';
 
 /**
@@ -81,7 +80,7 @@ export async function loadModules(
   if (!serves) return void (await Promise.all(delivers));
   const usesProviders = config.login.oidc.length > 0;
   const usesIssuers = config.jwt_issuers.length > 0;
-  const loads: Promise<unknown>[] = [import('otpauth'), ...delivers];
+  const loads: Promise<unknown>[] = [...delivers];
   if (usesProviders) loads.push(import('../../accounts/oidc/provider.js'));
   if (usesIssuers) loads.push(import('../../accounts/jwt/verifier.js'));
   const sends = usesProviders || usesIssuers || config.directory.http !== null;
@@ -100,15 +99,3 @@ export async function startTracing({ tracing }: Config, log: Log): Promise<Traci
     },
   });
 }
-
-/** Counts store operations, and adds them to the trace of the current request. */
-export function storeObserver(tracing: Tracing | undefined): OnOperation {
-  if (tracing === undefined) return measure;
-  return (operation, startedAt, failed, left) => {
-    measure(operation, startedAt, failed, left);
-    currentTrace()?.stored(operation, startedAt, failed, left);
-  };
-}
-
-const measure: OnOperation = (operation, startedAt, failed) =>
-  observeStoreOperation(operation, (performance.now() - startedAt) / 1000, failed);

@@ -3,7 +3,6 @@ import { KeySets } from '../../accounts/jwt/issuers.js';
 import type { LoadedConfig } from '../../config/load.js';
 import { configHash, logSettings } from '../../config/mask.js';
 import { decisionAddresses } from '../../config/schema/listen.js';
-import type { Serve } from '../../http/exchange.js';
 import {
   createPublicServer,
   limitConnections,
@@ -45,17 +44,17 @@ export async function startWorker(loaded: LoadedConfig, opened: OpenedStore, log
   const { port } = loaded.config.listen;
   const member = new Membership(store.fleet, endings, log, configHash(loaded), port, () => streams.settled());
   const readiness = createStoreReadiness(store.maintenance, servedFromCacheMs(loaded.config));
-  const isReady = async () => !draining && (await readiness()).isReady;
+  const isReady = async () => !serving.isDraining && (await readiness()).isReady;
   const runtimeOf = (each: LoadedConfig, differences: ShadowDifferences | null): Runtime =>
     createRuntime(each, opened, log, tracing, () => member.known, undefined, keySets, differences, isReady);
   let differences = shadowDifferencesOf(loaded, null);
   let runtime = runtimeOf(loaded, differences);
+  const serving = { services: runtime.services, isDraining: false };
   /** Replaced configurations that are not closed yet. */
   const retiring = new Map<Runtime, Promise<void>>();
   watchAddresses(() => runtime.addresses());
   // The requests in flight of a replaced configuration still hold connections.
   readUpstreamLoads(() => sumLoads([runtime, ...retiring.keys()].flatMap((each) => each.loads())));
-  let draining = false;
   let closed = false;
   const fault = (error: unknown): void => log.error({ err: error }, 'listener failed; connection closed');
   const streams = new StreamRevalidator(
@@ -67,24 +66,13 @@ export async function startWorker(loaded: LoadedConfig, opened: OpenedStore, log
   await member.join();
   const { limits, listen: address } = loaded.config;
   const { http: decisionAddress, grpc: grpcAddress } = decisionAddresses(loaded.config.decision);
-  const untilDrained =
-    (serve: Serve): Serve =>
-    (req, res) => {
-      // HTTP/2 connections close by themselves.
-      if (draining && !('stream' in req)) res.shouldKeepAlive = false;
-      serve(req, res);
-    };
-  const unreadable = (input: UnreadableInput): void => recordUnreadable(runtime.services.accessLog, input);
+  const unreadable = (input: UnreadableInput): void => recordUnreadable(serving.services.accessLog, input);
   const handlers: PortHandlers = {
-    serve: untilDrained(createRequestListener(() => runtime.services, streams)),
-    upgrade: createUpgradeListener(
-      () => runtime.services,
-      streams,
-      () => draining,
-    ),
+    serve: createRequestListener(serving, streams),
+    upgrade: createUpgradeListener(serving, streams),
     unreadable,
     fault,
-    answerOf: (refusal, req) => refusalOutside(runtime.services, refusal, req),
+    answerOf: (refusal, req) => refusalOutside(serving.services, refusal, req),
     isProxy: (peer) => runtime.isTrustedProxy(peer),
   };
   const server = createPublicServer(limits, loaded.certificate, handlers, address.h2c);
@@ -92,11 +80,11 @@ export async function startWorker(loaded: LoadedConfig, opened: OpenedStore, log
     decisionAddress === null
       ? null
       : createDecisionServer(limits, {
-          serve: untilDrained(createDecisionListener(() => runtime.services)),
+          serve: createDecisionListener(serving),
           unreadable,
           fault,
         });
-  const grpc = grpcAddress === null ? null : await startGrpc(limits, () => runtime.services, fault);
+  const grpc = grpcAddress === null ? null : await startGrpc(limits, serving, fault);
   const servers = [server, decision, grpc].filter((each) => each !== null);
   limitConnections(servers, limits.connections, log);
   // All workers must listen in this order: ports that the system picks are shared by request order.
@@ -145,6 +133,7 @@ export async function startWorker(loaded: LoadedConfig, opened: OpenedStore, log
           );
           old.retire();
           runtime = prepared;
+          serving.services = prepared.services;
           differences = nextDifferences;
           keySets.reload(next.config.jwt_issuers);
           member.update({ configHash: configHash(next) });
@@ -159,7 +148,7 @@ export async function startWorker(loaded: LoadedConfig, opened: OpenedStore, log
     drain: async () => {
       // Until then, responses keep their connections, so that few new ones arrive.
       await Promise.all(servers.map(acceptWaiting));
-      draining = true;
+      serving.isDraining = true;
       await Promise.all(servers.map(async (each) => closeServer(each, limits.drain_timeout)));
       closed = true;
       streams.close();

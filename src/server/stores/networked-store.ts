@@ -7,7 +7,6 @@ import { cachedStore, TokenCache } from '../../store/cache/token-cache.js';
 import { keyOf, QUESTION as QUESTIONS } from '../../store/core/kinds.js';
 import { changedByKey, endedByName, type Endings } from '../../store/endings.js';
 import type { LinkEvents } from '../../store/link.js';
-import type { OnOperation } from '../../store/measured.js';
 import type { Changing } from '../../store/core/kv.js';
 import type { Store } from '../../store/core/store.js';
 
@@ -21,10 +20,7 @@ const MAX_SKEW_MS = 5_000;
  * Who opens a store: a process that serves requests and gets a cache with an invalidation link, the
  * process that supervises such processes, or a command.
  */
-export type StoreUser =
-  | { readonly log: Log; readonly onOperation: OnOperation; readonly endings: Endings }
-  | 'supervisor'
-  | 'command';
+export type StoreUser = { readonly log: Log; readonly endings: Endings } | 'supervisor' | 'command';
 
 export interface NetworkedStore {
   readonly store: Store;

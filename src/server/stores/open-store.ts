@@ -12,7 +12,6 @@ import type { Destination } from '../../observe/destination.js';
 import type { Log } from '../../observe/log.js';
 import { HashingProcess } from '../processes/hashing.js';
 import { Endings } from '../../store/endings.js';
-import type { OnOperation } from '../../store/measured.js';
 import type { Store } from '../../store/core/store.js';
 import { subscriptionsOf } from '../../webhooks/endpoint.js';
 
@@ -40,7 +39,6 @@ export interface ServerProcess {
   /** Whether the process serves requests. A networked store then gets a cache. */
   readonly serves: boolean;
   readonly auditFailed: () => void;
-  readonly onOperation: OnOperation;
   /** Aborted when the process is to end during its start. */
   readonly ending: AbortSignal;
 }
@@ -124,10 +122,7 @@ async function openConfiguredStore(
   if (config.store.type === 'lmdb') {
     const { openLmdbStore } = await import('../../store/lmdb.js');
     const { path, min_free: minFree } = config.store;
-    const store =
-      server?.serves === true
-        ? openLmdbStore(path, minFree, endings, server.onOperation)
-        : openLmdbStore(path, minFree);
+    const store = openLmdbStore(path, minFree, server?.serves === true ? endings : undefined);
     return { store, close: () => store.maintenance.close() };
   }
   const { command_timeout: configured } = config.store;

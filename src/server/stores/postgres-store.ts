@@ -17,8 +17,7 @@ export async function openPostgres(
   settings: Settings,
   user: StoreUser,
 ): Promise<NetworkedStore> {
-  const onOperation = typeof user === 'string' ? undefined : user.onOperation;
-  const postgres = openPostgresStore(settings, onOperation);
+  const postgres = openPostgresStore(settings);
   const { client, kv } = postgres;
   if (typeof user === 'string')
     return checked(postgres, user === 'command' ? checkFormat(client) : undefined);

@@ -34,11 +34,11 @@ export async function openRedis(
     const redis = await openRedisStore(settings);
     return checked(redis, user === 'command' ? checkFormat(redis.client) : undefined);
   }
-  const { log, onOperation, endings } = user;
+  const { log, endings } = user;
   const revocations = new Revocations(openRevocationFiles(settings.revocations, log));
   const creations = new Creations(revocations);
   const client = new RedisClient(settings);
-  const redis = redisStore(client, onOperation);
+  const redis = redisStore(client);
   const corrected = withRevocations(redis, revocations);
   const memory = { revocations, creations, recovers: settings.acknowledge !== null };
   let known = false;

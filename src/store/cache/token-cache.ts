@@ -5,16 +5,14 @@ import type { User } from '../../domain/user.js';
 import { changedByKey, endedByName } from '../endings.js';
 import { StoreUnavailable } from '../faults.js';
 import type { Store } from '../core/store.js';
+import type { Config } from '../../config/schema/config.js';
 import type { TokenStore } from '../core/tokens.js';
 import type { TokenWithOwner } from '../core/token-records.js';
 import { Bridge, type KnownRevocations, LegacyKeys, SessionLookUps, Warming } from './bridge.js';
 import { Coverage, type Entry, Lag, Owners, TokenEntries } from './entries.js';
 
 /** The settings `cache`, in entries and milliseconds, and `on_store_failure`. */
-export interface CacheSettings {
-  readonly size: number;
-  readonly ttl: number;
-  readonly negative_ttl: number;
+export interface CacheSettings extends Readonly<Config['cache']> {
   /** How long a known token is accepted while the store is unavailable; null: not at all. */
   readonly serveCachedFor: number | null;
   /** Whether covered entries, sessions included, are used while another master is being elected. */

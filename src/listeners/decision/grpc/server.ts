@@ -10,7 +10,7 @@ import {
   status,
 } from '@grpc/grpc-js';
 import { guarded } from '../../../util/async.js';
-import type { Services } from '../../../pipeline/services.js';
+import type { Serving } from '../../../pipeline/services.js';
 import { Http2Connections, MAX_STREAMS, SESSION_MEMORY } from '../../http2-connections.js';
 import type { ListenerLimits } from '../../http1-input.js';
 import { type PublicServer, TCP_OPTIONS } from '../../server.js';
@@ -40,18 +40,17 @@ const AUTHORIZATION: ServiceDefinition = {
 /**
  * Creates the server of the gRPC port, with the connection limits of the public port.
  *
- * @param services returns the current services; a check keeps those that it began with
  * @param fault called with the exception of a listener; the call is already ended
  */
 export function createGrpcServer(
   limits: ListenerLimits,
-  services: () => Services,
+  serving: Serving,
   fault: (error: unknown) => void,
 ): PublicServer {
   // The library would log to standard error, header values included.
   setLogVerbosity(logVerbosity.NONE);
   const check: Check = (call, callback) => {
-    handleCheckCall(services(), limits.head_size, {
+    handleCheckCall(serving.services, limits.head_size, {
       received: call.request,
       peer: { remoteAddress: addressOf(call.getPeer()) },
       get destroyed() {

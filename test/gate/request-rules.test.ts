@@ -1,5 +1,5 @@
 import t from 'tap';
-import { refuseCrossOrigin } from '../../src/gate/verdict.js';
+import { refuseCrossOrigin } from '../../src/gate/request-rules.js';
 import type { RequestHead } from '../../src/http/head.js';
 import { forEachRow } from '../helpers/table.js';
 
