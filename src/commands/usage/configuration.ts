@@ -8,7 +8,6 @@ import {
   jsonOption,
   listOf,
   loginOption,
-  originUrl,
   passwordFileOption,
   SCHEMA_KINDS,
 } from '../terminal/options.js';
@@ -95,8 +94,7 @@ export function schemaCommand(): Command {
 export function policyCommand(): Command {
   return new Command('policy')
     .description('see what a different policy would change')
-    .addCommand(diffCommand())
-    .addCommand(shadowCommand());
+    .addCommand(diffCommand());
 }
 
 function diffCommand(): Command {
@@ -115,19 +113,6 @@ A difference outside the policy, like the upstream of a route, is not compared b
 The exit code is 0 if nothing becomes allowed that was not allowed before. It is 1 if something
 does, if a key differs that is not compared, or if the comparison is not complete.`)
     .action(calls(async () => import('../policy-diff.js'), 'policyDiff'));
-} // prettier-ignore
-
-function shadowCommand(): Command {
-  return new Command('shadow')
-    .description('list the requests that the shadow policy of a running server would decide differently')
-    .addOption(configOption())
-    .option('--admin <url>', 'the admin port (default: the one of the configuration)', originUrl)
-    .addOption(jsonOption())
-    .addHelpText('after', `
-The shadow policy is the file of policy_shadow in the configuration. Each request is also checked
-against it, but it never decides. Counts start over when the policy or the shadow policy changes. A
-count with "<=" is an upper bound; --json shows by how much it may be too high.`)
-    .action(calls(async () => import('../servers.js'), 'policyShadow'));
 } // prettier-ignore
 
 export function mintCommand(): Command {
