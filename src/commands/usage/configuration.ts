@@ -56,7 +56,6 @@ export function explainCommand(): Command {
     .option('--address <ip>', 'the address that the connection comes from (default: 127.0.0.1)')
     .option('--key-file <file>', 'with the API token or legacy key in this file; - is standard input')
     .option('--key <secret>', 'with this API token or legacy key, which other users can see in process lists; - is standard input')
-    .option('--jwt <file>', 'with the JWT in this file, whose signature is not checked; - is standard input')
     .option('--token-id <id>', 'with the API token of this id')
     .option('--user <login>', 'as this user, with a session; with --scope or --services, with a token')
     .addOption(loginOption())
