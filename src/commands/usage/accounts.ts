@@ -13,7 +13,6 @@ import {
 
 // The implementation of a command is loaded when it is called.
 const sessionWork = async () => import('../session.js');
-const webhookWork = async () => import('../webhook.js');
 const storeWork = async () => import('../store.js');
 const tokenWork = async () => import('../token.js');
 const userWork = async () => import('../user.js');
@@ -87,18 +86,6 @@ export function sessionCommand(): Command {
   withUser(add('list', 'list', 'list active sessions, most recently used first'), 'only those of this user');
   withUser(add('revoke [ids...]', 'revoke', 'end sessions; the next request with one is refused'), 'every session of this user');
   return session;
-} // prettier-ignore
-
-export function webhookCommand(): Command {
-  const webhook = new Command('webhook').description('list queued webhooks and dead letters, send them again, test endpoints');
-  const add = adderTo(webhook, webhookWork);
-  add('list', 'list', 'list endpoints with their queued webhooks and dead letters');
-  add('resend', 'resend', 'queue dead letters again; enables endpoints that responded with 410')
-    .argument('[ids...]', 'ids of dead letters (default: all)')
-    .option('--endpoint <id>', 'only those of this endpoint, as list shows it');
-  add('test', 'test', 'send a signed event of type webhook.test to each endpoint, and print its response')
-    .option('--endpoint <id>', 'only to this endpoint, as list shows it');
-  return webhook;
 } // prettier-ignore
 
 export function storeCommand(): Command {
