@@ -7,12 +7,11 @@ import { type SimulatedRequest, Simulator } from '../pipeline/simulate.js';
 import { describePosition } from '../policy/rules.js';
 import type { Store } from '../store/core/store.js';
 import type { TokenWithOwner } from '../store/core/token-records.js';
-import type { NamedBy } from './terminal/options.js';
 import { asJson, CommandFailed, print, WrongUsage } from './terminal/output.js';
 import { readSecret } from './terminal/password.js';
 import { findUser, hasStore, withStore } from './with-store.js';
 
-interface ExplainOptions extends NamedBy, Partial<Record<Texts, string>> {
+interface ExplainOptions extends Partial<Record<Texts, string>> {
   readonly config: string;
   readonly path: string;
   readonly header?: readonly string[];
@@ -73,7 +72,7 @@ async function senderOf(
   if (options.tokenId !== undefined) return { record: await tokenWithOwner(store, options.tokenId) };
   const hint =
     config.directory.file === null ? '' : '; is it in the directory file, and has that been applied?';
-  const user = await findUser(store.directory, options.user ?? '', options, hint);
+  const user = await findUser(store.directory, options.user ?? '', hint);
   return { subject: syntheticSubject(user, options) };
 }
 

@@ -106,7 +106,7 @@ t.test('a list option that is repeated keeps all of its values', async (t) => {
 t.test('a user is reported by id, and tokens are listed by user and customer', async (t) => {
   const { stdout } = await run(['user', 'lock', 'ada@example.com', '--json', '--config', config]);
   t.match(JSON.parse(stdout), { id: 'ada', login: 'ada@example.com', locked: true });
-  await run(['token', 'create', '--user', 'ada', '--login', '--config', config]);
+  await run(['token', 'create', '--user', 'U2', '--config', config]);
   for (const [customer, count] of [
     ['C1', 1],
     ['C2', 0],
@@ -115,8 +115,7 @@ t.test('a user is reported by id, and tokens are listed by user and customer', a
       'token',
       'list',
       '--user',
-      'ada',
-      '--login',
+      'U2',
       '--customer',
       customer,
       '--json',

@@ -4,10 +4,8 @@ import {
   collect,
   configOption,
   filled,
-  idOption,
   jsonOption,
   listOf,
-  loginOption,
   passwordFileOption,
   SCHEMA_KINDS,
 } from '../terminal/options.js';
@@ -58,8 +56,6 @@ export function explainCommand(): Command {
     .option('--key <secret>', 'with this API token or legacy key, which other users can see in process lists; - is standard input')
     .option('--token-id <id>', 'with the API token of this id')
     .option('--user <login>', 'as this user, with a session; with --scope or --services, with a token')
-    .addOption(loginOption())
-    .addOption(idOption())
     .option('--scope <scopes>', 'scopes of the token, separated by spaces (default with --services: global)', filled)
     .option('--services <ids>', 'services of the token, separated by commas', listOf)
     .option('--anonymous', 'without a credential')
@@ -118,8 +114,6 @@ export function mintCommand(): Command {
   return new Command('mint')
     .description('print an assertion or identity headers for the tests of an upstream')
     .option('--as <login>', 'the user: a login or id of the directory file, or any name with --role or without a configuration', filled)
-    .addOption(loginOption())
-    .addOption(idOption())
     .option('--scope <scopes>', 'as a token with these scopes, separated by spaces (default with --services: global)', filled)
     .option('--services <ids>', 'as a token that is limited to these services, separated by commas', listOf)
     .option('--key <file>', 'sign with this private key (PEM); without it, plain headers are printed')
