@@ -1,6 +1,4 @@
 import { z } from 'zod';
-import { linesOf } from './lines.js';
-import { CommandFailed } from './terminal/output.js';
 
 /** Maximum length of an entry's path and host; one of this length may be truncated. */
 const CUT = 512;
@@ -60,24 +58,6 @@ export function whyNotReplayable({ method, path }: LoggedRequest): string | unde
   if (path.length >= CUT) return `the path is truncated to ${CUT} characters`;
   if (/lk\*{38}/.test(path)) return 'the path contains a masked token';
   return undefined;
-}
-
-/** Streams the lines of a log file as texts. */
-export async function* logLines(file: string) {
-  for await (const { bytes, ...line } of linesOf(file)) {
-    if (line.number === 1) refuseCompressed(file, bytes);
-    yield { ...line, text: bytes.toString() };
-  }
-}
-
-/** Recognizes gzip by its first two bytes (RFC 1952 2.3.1). @throws CommandFailed */
-function refuseCompressed(file: string, start: Buffer): void {
-  if (start[0] !== 0x1f || start[1] !== 0x8b) return;
-  throw new CommandFailed(
-    file === '-'
-      ? 'standard input is compressed; decompress it with "gunzip -c" first'
-      : `${file} is compressed; run "gunzip -c ${file} | latchkey ..." with - for the file`,
-  );
 }
 
 export function membersOf(line: string): Record<string, unknown> | undefined {

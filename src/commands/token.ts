@@ -15,7 +15,6 @@ import type { User } from '../domain/user.js';
 import { createdTokenObject, tokenObject } from '../endpoints/token-object.js';
 import type { OpenedStore } from '../server/stores/open-store.js';
 import type { DirectoryStore } from '../store/core/directory.js';
-import type { Store } from '../store/core/store.js';
 import type { TokenWithUse } from '../store/core/token-records.js';
 import type { ReportOptions } from './terminal/options.js';
 import { CommandFailed, report, reportList, reportRecord, WrongUsage } from './terminal/output.js';
@@ -176,9 +175,17 @@ export async function revoke(
   }
   const loaded = loadConfig(options.config);
   await withStore(loaded, async (opened) => {
-    const { user } = options;
-    const chosen = user === undefined ? [...new Set(ids)] : await tokenIdsOf(opened.store, user);
-    const { revoked, further } = await revokeTokens(loaded, opened, chosen);
+    const { directory, tokens } = opened.store;
+    const owner = options.user === undefined ? undefined : await findUser(directory, options.user);
+    const owned = owner === undefined ? [] : await tokens.listOfUser(owner.id);
+    const revoked = owner === undefined ? [...new Set(ids)] : owned.map(({ token }) => token.id);
+    const auditEvents: AuditEvent[] = [];
+    const { further } = await recordChange(opened, auditEvents, async () => {
+      const result = await tokensOf(loaded, opened).revoke(revoked, auditEvents);
+      if (result.missing.length > 0)
+        throw new CommandFailed(`there is no token ${result.missing.join(', ')}; nothing was revoked`);
+      return result;
+    });
     const lines = revoked.map((id) => `${id}: revoked${revoked.length === 1 ? alsoReached(further) : ''}`);
     if (revoked.length > 1 && further > 0) lines.push(`also revoked: ${furtherTokens(further)}`);
     report(options, { revoked, further_tokens: further }, lines.join('\n') || 'no tokens');
@@ -191,24 +198,6 @@ function alsoReached(further: number): string {
 
 function furtherTokens(count: number): string {
   return `${count} ${count === 1 ? 'token' : 'tokens'} that came from rotations`;
-}
-
-async function tokenIdsOf({ directory, tokens }: Store, user: string): Promise<string[]> {
-  const { id } = await findUser(directory, user);
-  return (await tokens.listOfUser(id)).map(({ token }) => token.id);
-}
-
-/** `further` tokens were revoked because they came from these by rotation. */
-async function revokeTokens(loaded: LoadedConfig, opened: OpenedStore, ids: readonly string[]) {
-  const auditEvents: AuditEvent[] = [];
-  const { further } = await recordChange(opened, auditEvents, async () => {
-    const result = await tokensOf(loaded, opened).revoke(ids, auditEvents);
-    const { missing } = result;
-    if (missing.length > 0)
-      throw new CommandFailed(`there is no token ${missing.join(', ')}; nothing was revoked`);
-    return result;
-  });
-  return { revoked: ids, further };
 }
 
 interface RotateOptions extends ReportOptions {

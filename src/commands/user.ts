@@ -15,10 +15,10 @@ import {
   findUser,
   listUsers,
   recordChange,
-  removeUser,
   userWithId,
   warnIfDeclared,
   withStore,
+  writeUser,
 } from './with-store.js';
 
 const SECRET_BYTES = 20;
@@ -118,7 +118,9 @@ export async function remove(name: string, options: ReportOptions): Promise<void
   const loaded = loadConfig(options.config);
   await withStore(loaded, async (opened) => {
     const user = await findUser(opened.store.directory, name);
-    await recordChange(opened, [userDeletedEvent(user)], async () => removeUser(opened, user));
+    await recordChange(opened, [userDeletedEvent(user)], async () =>
+      writeUser(opened, user, ({ id }) => ({ removeUsers: [id] })),
+    );
     warnIfDeclared(loaded, user);
     report(options, { deleted: user.id }, `${user.login}: deleted`);
   });

@@ -125,14 +125,10 @@ export async function changeUser(opened: OpenedStore, user: User, change: Partia
   }));
 }
 
-export async function removeUser(opened: OpenedStore, user: User): Promise<void> {
-  await writeUser(opened, user, ({ id }) => ({ removeUsers: [id] }));
-}
-
 const MAX_ATTEMPTS = 5;
 
 /** The change is based on the current record: a login may have replaced the one that was read. */
-async function writeUser(
+export async function writeUser(
   { store: { directory } }: OpenedStore,
   { id }: User,
   changesOf: (current: User, now: EpochMs) => Changes,
