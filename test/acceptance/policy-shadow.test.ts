@@ -164,19 +164,7 @@ t.test('refuses a shadow policy with errors like any other', async (t) => {
   t.same(await report(), before, 'the active one is kept');
 
   writeFileSync(shadowFile, stringify(NEXT));
-  const { stdout, stderr } = await run(['check', '--config', configFile]);
-  t.match(stdout, /latchkey\.yaml: ok/);
-  t.match(
-    stderr,
-    /directory\.yaml:\d+:\d+: warning: with the shadow policy: users\.1\.role: no role has this name/,
-  );
-  writeFileSync(shadowFile, 'policy: { roles: { engineer: { allow: ["service:*"] } } }\n');
-  t.match(await run(['check', '--config', configFile]), {
-    code: 0,
-    stderr:
-      /next-policy\.yaml: warning: with this policy, the configuration is refused: routes\.0\.action: no role allows "billing:read"/,
-  });
-  writeFileSync(shadowFile, stringify(NEXT));
+  t.match(await run(['check', '--config', configFile]), { code: 0, stdout: /latchkey\.yaml: ok/ });
 });
 
 t.test('reloads a changed file by itself, and resets the counts', async (t) => {
@@ -195,7 +183,7 @@ t.test('after promotion by one reload, both are the same and there are no casual
   const before = await decisions();
   writeFileSync(shadowFile, stringify(NEXT));
   rewrite(NEXT);
-  t.match((await reload()).json, { faults: [/no role has this name/, /no role has this name/] }, 'as check warned');
+  t.match((await reload()).json, { faults: [/no role has this name/, /no role has this name/] });
   const { engineer, superuser } = NEXT.policy.roles;
   const promoted = { ...NEXT, policy: { roles: { engineer, superuser, billing: {}, user: {} } } };
   writeFileSync(shadowFile, stringify(promoted));
