@@ -1,8 +1,5 @@
 import { z } from 'zod';
 
-/** Maximum length of an entry's path and host; one of this length may be truncated. */
-const CUT = 512;
-
 const text = z.string().nullable().catch(null);
 
 /** The log entry of one request. Fields that the line lacks are null. */
@@ -11,7 +8,7 @@ const entrySchema = z.object({
   outcome: z.string(),
   time: text,
   method: text,
-  /** As sent, without the query. It may be truncated or masked: see {@link whyNotReplayable}. */
+  /** As sent, without the query; it may be truncated or masked. */
   path: text,
   host: text,
   decision: z.enum(['allowed', 'refused']).nullable().catch(null),
@@ -43,21 +40,6 @@ export type LoggedCaller = LoggedRequest & {
 
 export function hasCaller(request: LoggedRequest): request is LoggedCaller {
   return request.user_id !== null && request.customer_id !== null && request.credential !== null;
-}
-
-export type ReplayableRequest = LoggedRequest & { readonly method: string; readonly path: string };
-
-export function isReplayable(request: LoggedRequest): request is ReplayableRequest {
-  return whyNotReplayable(request) === undefined;
-}
-
-/** Why a request cannot be decided again from its entry; undefined when it can. */
-export function whyNotReplayable({ method, path }: LoggedRequest): string | undefined {
-  if (method === null) return 'its head could not be read, so no decision was made';
-  if (path === null) return 'the entry has no path (log.fields)';
-  if (path.length >= CUT) return `the path is truncated to ${CUT} characters`;
-  if (/lk\*{38}/.test(path)) return 'the path contains a masked token';
-  return undefined;
 }
 
 export function membersOf(line: string): Record<string, unknown> | undefined {

@@ -1,7 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
-import { hasCaller, isReplayable, readLogLine, whyNotReplayable } from '../../src/commands/access-log.js';
+import { hasCaller, readLogLine } from '../../src/commands/access-log.js';
 import { linesOf } from '../../src/commands/lines.js';
 import { temporaryFolder } from '../helpers/latchkey.js';
 
@@ -52,14 +52,6 @@ t.test('classifies lines that are not entries of requests', async (t) => {
   t.equal(readLogLine('{"msg":"ready"}'), 'other');
   t.equal(readLogLine('{"msg":"audit","event":"login"}'), 'other');
 }); // prettier-ignore
-
-t.test('a request with an incomplete entry cannot be replayed', async (t) => {
-  t.equal(isReplayable(read()), true);
-  t.match(whyNotReplayable(read({ method: undefined })), /head/);
-  t.match(whyNotReplayable(read({ path: undefined })), /log\.fields/);
-  t.match(whyNotReplayable(read({ path: `/${'a'.repeat(511)}` })), /truncated/);
-  t.match(whyNotReplayable(read({ path: `/lk${'*'.repeat(38)}` })), /masked/);
-});
 
 t.test('reads lines one at a time across chunks', async (t) => {
   const file = join(temporaryFolder(t), 'access.log');
