@@ -10,7 +10,6 @@ import {
   storeCommand,
   tokenCommand,
   userCommand,
-  webhookCommand,
 } from './commands/usage/accounts.js';
 import {
   checkCommand,
@@ -60,7 +59,6 @@ const program = new Command('latchkey')
   .addCommand(sessionCommand())
   .addCommand(hashPasswordCommand())
   .addCommand(storeCommand())
-  .addCommand(webhookCommand())
   .commandsGroup('Tests of your API:')
   .addCommand(mintCommand())
   .addCommand(new Command('version').action(noVersionCommand), { hidden: true })
@@ -97,8 +95,6 @@ function refuseRepeated(command: Command, option: Option): void {
 
 function requireConfig(_program: Command, command: Command): void {
   if (command.getOptionValueSource('config') !== 'default') return;
-  // With --admin, the command queries the running server and not the file.
-  if (command.getOptionValueSource('admin') === 'cli') return;
   const file = String(command.getOptionValue('config'));
   if (!existsSync(file))
     throw new WrongUsage(`there is no ${file} in this folder; pass the configuration with --config FILE`);

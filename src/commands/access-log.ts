@@ -1,9 +1,4 @@
 import { z } from 'zod';
-import { linesOf } from './lines.js';
-import { CommandFailed } from './terminal/output.js';
-
-/** Maximum length of an entry's path and host; one of this length may be truncated. */
-const CUT = 512;
 
 const text = z.string().nullable().catch(null);
 
@@ -13,7 +8,7 @@ const entrySchema = z.object({
   outcome: z.string(),
   time: text,
   method: text,
-  /** As sent, without the query. It may be truncated or masked: see {@link whyNotReplayable}. */
+  /** As sent, without the query; it may be truncated or masked. */
   path: text,
   host: text,
   decision: z.enum(['allowed', 'refused']).nullable().catch(null),
@@ -45,39 +40,6 @@ export type LoggedCaller = LoggedRequest & {
 
 export function hasCaller(request: LoggedRequest): request is LoggedCaller {
   return request.user_id !== null && request.customer_id !== null && request.credential !== null;
-}
-
-export type ReplayableRequest = LoggedRequest & { readonly method: string; readonly path: string };
-
-export function isReplayable(request: LoggedRequest): request is ReplayableRequest {
-  return whyNotReplayable(request) === undefined;
-}
-
-/** Why a request cannot be decided again from its entry; undefined when it can. */
-export function whyNotReplayable({ method, path }: LoggedRequest): string | undefined {
-  if (method === null) return 'its head could not be read, so no decision was made';
-  if (path === null) return 'the entry has no path (log.fields)';
-  if (path.length >= CUT) return `the path is truncated to ${CUT} characters`;
-  if (/lk\*{38}/.test(path)) return 'the path contains a masked token';
-  return undefined;
-}
-
-/** Streams the lines of a log file as texts. */
-export async function* logLines(file: string) {
-  for await (const { bytes, ...line } of linesOf(file)) {
-    if (line.number === 1) refuseCompressed(file, bytes);
-    yield { ...line, text: bytes.toString() };
-  }
-}
-
-/** Recognizes gzip by its first two bytes (RFC 1952 2.3.1). @throws CommandFailed */
-function refuseCompressed(file: string, start: Buffer): void {
-  if (start[0] !== 0x1f || start[1] !== 0x8b) return;
-  throw new CommandFailed(
-    file === '-'
-      ? 'standard input is compressed; decompress it with "gunzip -c" first'
-      : `${file} is compressed; run "gunzip -c ${file} | latchkey ..." with - for the file`,
-  );
 }
 
 export function membersOf(line: string): Record<string, unknown> | undefined {

@@ -3,7 +3,7 @@ import { referenceWarnings, directoryRules, loadDirectory } from '../config/dire
 import { type Expectation, expectSchema, loadExpectations } from '../config/expect.js';
 import { ConfigError, formatFault } from '../config/fault.js';
 import { namedHosts, openRoutes } from '../config/derived.js';
-import { loadConfigToServe, type LoadedConfig, withShadow } from '../config/load.js';
+import { loadConfigToServe, type LoadedConfig } from '../config/load.js';
 import { patternWarnings } from '../config/policy-checks.js';
 import { claimWarnings } from '../config/issuer-checks.js';
 import { routeWarnings, shadowWarnings } from '../config/route-warnings.js';
@@ -47,7 +47,7 @@ export async function check(options: CheckOptions): Promise<number> {
       ...(directory === null ? [] : referenceWarnings(config, directory, lines)),
     ])
       warn(`${file}:${line}: warning: ${message}`);
-    for (const warning of [...shadowWarnings(loaded), ...usersWithoutRole(loaded)]) warn(warning);
+    for (const warning of shadowWarnings(loaded)) warn(warning);
     if (options.online === true && !(await isOnline(loaded))) return 1;
     const hosts = namedHosts(config);
     if (hosts.length > 0) print(`${file}: hosts: ${hosts.join(', ')}\n`);
@@ -59,22 +59,6 @@ export async function check(options: CheckOptions): Promise<number> {
     if (!(error instanceof ConfigError)) throw error;
     for (const fault of error.faults) process.stderr.write(`${printable(formatFault(fault))}\n`);
     return 1;
-  }
-}
-
-/** Returns warnings for users and tokens whose role or scope the shadow policy lacks. */
-function usersWithoutRole(loaded: LoadedConfig): string[] {
-  const promoted = withShadow(loaded);
-  const { file } = loaded.config.directory;
-  if (promoted === null || file === null) return [];
-  try {
-    loadDirectory(file, process.env, directoryRules(promoted.config));
-    return [];
-  } catch (error) {
-    if (!(error instanceof ConfigError)) throw error;
-    return error.faults.map(({ message, ...at }) =>
-      formatFault({ ...at, message: `warning: with the shadow policy: ${message}` }),
-    );
   }
 }
 

@@ -7,12 +7,11 @@ import { type SimulatedRequest, Simulator } from '../pipeline/simulate.js';
 import { describePosition } from '../policy/decide.js';
 import type { Store } from '../store/core/store.js';
 import type { TokenWithOwner } from '../store/core/token-records.js';
-import type { NamedBy } from './terminal/options.js';
 import { asJson, CommandFailed, print, WrongUsage } from './terminal/output.js';
 import { readSecret } from './terminal/password.js';
 import { findUser, hasStore, withStore } from './with-store.js';
 
-interface ExplainOptions extends NamedBy, Partial<Record<Texts, string>> {
+interface ExplainOptions extends Partial<Record<Texts, string>> {
   readonly config: string;
   readonly path: string;
   readonly header?: readonly string[];
@@ -21,7 +20,7 @@ interface ExplainOptions extends NamedBy, Partial<Record<Texts, string>> {
   readonly json?: true;
 }
 
-type Texts = 'method' | 'host' | 'address' | 'key' | 'keyFile' | 'jwt' | 'user' | 'scope' | 'tokenId';
+type Texts = 'method' | 'host' | 'address' | 'key' | 'keyFile' | 'user' | 'scope' | 'tokenId';
 
 export async function runExplain(options: ExplainOptions): Promise<void> {
   checkUsage(options);
@@ -40,22 +39,21 @@ export async function runExplain(options: ExplainOptions): Promise<void> {
     const explanation = await new Simulator(loaded, store).simulate({ ...request, as }, Date.now());
     print(maskTokens(options.json ? asJson(explanation) : renderExplanation(explanation)));
   };
-  const needsStore = !options.anonymous && options.jwt === undefined;
-  if (needsStore || hasStore(loaded)) await withStore(loaded, async ({ store }) => answer(store));
+  if (!options.anonymous || hasStore(loaded)) await withStore(loaded, async ({ store }) => answer(store));
   else await answer(null);
 }
 
 function checkUsage(options: ExplainOptions): void {
-  const { key, keyFile, jwt, user, anonymous, tokenId, address, scope, services } = options;
+  const { key, keyFile, user, anonymous, tokenId, address, scope, services } = options;
   if (!/^[/*]/.test(options.path) && !/^https?:/i.test(options.path))
     throw new WrongUsage(
       `explain: --path: expected a path that starts with "/"; write --path /${options.path}`,
     );
   if (address !== undefined && isIP(address) === 0)
     throw new WrongUsage('explain: --address: expected an IP address');
-  if ([key, keyFile, jwt, user, anonymous, tokenId].filter((who) => who !== undefined).length !== 1) {
+  if ([key, keyFile, user, anonymous, tokenId].filter((who) => who !== undefined).length !== 1) {
     throw new WrongUsage(
-      'explain: choose one credential: --key-file FILE, --key -, --jwt FILE, --token-id ID, --user LOGIN or --anonymous',
+      'explain: choose one credential: --key-file FILE, --key -, --token-id ID, --user LOGIN or --anonymous',
     );
   }
   if (user === undefined && (scope !== undefined || services !== undefined))
@@ -68,14 +66,13 @@ async function senderOf(
   { config }: LoadedConfig,
 ): Promise<SimulatedRequest['as']> {
   if (options.anonymous) return 'anonymous';
-  if (options.jwt !== undefined) return { jwt: readSecret(options.jwt, 'the JWT') };
   const key = keyOf(options);
   if (key !== undefined) return { key };
   if (store === null) throw new CommandFailed('there is no store');
   if (options.tokenId !== undefined) return { record: await tokenWithOwner(store, options.tokenId) };
   const hint =
     config.directory.file === null ? '' : '; is it in the directory file, and has that been applied?';
-  const user = await findUser(store.directory, options.user ?? '', options, hint);
+  const user = await findUser(store.directory, options.user ?? '', hint);
   return { subject: syntheticSubject(user, options) };
 }
 
@@ -108,7 +105,6 @@ function renderExplanation(explanation: Explanation): string {
   const { method, target, checks, verdict, note, identity } = explanation;
   const steps: Row[] = [
     ...routeRows(explanation),
-    ...jwtRows(explanation),
     ...credentialRows(explanation),
     ...checks.map((check): Row => [check.check === 'service_limited' ? 'limits' : check.check, checkText(check, explanation), positionText(check)]),
     ...guardRows(explanation),
@@ -157,25 +153,6 @@ function routeText({ path, methods }: { path: string; methods: readonly string[]
 function actionless(auth: string): string {
   if (auth === 'none') return 'none: the route requires no credential';
   return auth === 'deny' ? 'none: the route refuses every request' : 'none';
-}
-
-function jwtRows({ jwt }: Explanation): Row[] {
-  if (jwt === undefined) return [];
-  const rows: Row[] = [['jwt', jwt.issuer === null ? 'of no configured issuer' : `of the issuer ${jwt.issuer}`]];
-  for (const { place, claims } of jwt.subjects) {
-    const missed = claims.filter(({ fits }) => !fits);
-    const shown = missed.length === 0 ? claims : missed;
-    const words = shown.map(({ name, wanted, given }) => `${name} ${wantedText(wanted, given)}`);
-    rows.push(['', `${missed.length === 0 ? 'fits' : 'does not fit'}: ${words.join('; ')}`, place]);
-    if (place === jwt.fits) break;
-  }
-  return rows;
-} // prettier-ignore
-
-function wantedText(wanted: string, given: string | readonly string[] | null): string {
-  return given === null
-    ? `is missing, wanted ${wanted}`
-    : `is ${[given].flat().join(', ')}, wanted ${wanted}`;
 }
 
 function credentialRows({ credential, route, verdict }: Explanation): Row[] {

@@ -13,11 +13,10 @@ import { loginKey, type User } from '../domain/user.js';
 import { assertionClaims, boundClaims, identityFields } from '../gate/identity.js';
 import { syntheticSubject, syntheticUser } from '../gate/what-if.js';
 import { parseTarget } from '../domain/path.js';
-import type { NamedBy } from './terminal/options.js';
 import { asJson, CommandFailed, print, report, WrongUsage } from './terminal/output.js';
 import { onlyUser } from './with-store.js';
 
-interface MintOptions extends NamedBy, Partial<Record<Texts, string>> {
+interface MintOptions extends Partial<Record<Texts, string>> {
   readonly services?: string[];
   readonly expiresIn: string;
   readonly method: string;
@@ -104,8 +103,8 @@ function usersOf({ users }: ReturnType<typeof loadDirectory>): KnownUser[] {
 /** Returns a user of the directory file, or one that the options describe. */
 function subjectOf(name: string, options: MintOptions, { users, role: usual }: Settings): Subject {
   const { customer, scope, services } = options;
-  const byLogin = options.id ? undefined : users.find(({ login }) => loginKey(login) === loginKey(name));
-  const byId = options.login ? undefined : users.find(({ id }) => id === name);
+  const byLogin = users.find(({ login }) => loginKey(login) === loginKey(name));
+  const byId = users.find(({ id }) => id === name);
   const found = onlyUser(name, byLogin, byId);
   const role = options.role ?? found?.role ?? usual;
   if (role === null)

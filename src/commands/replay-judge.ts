@@ -10,7 +10,7 @@ import type { Change } from '../policy-diff/report.js';
 import type { DecidingRule } from '../policy-diff/rules.js';
 import { classKey, type Matches, requestHead, type Variant, variantsOf } from '../policy-diff/sample.js';
 import type { Store } from '../store/core/store.js';
-import { hasCaller, type LoggedCaller, type LoggedRequest, type ReplayableRequest } from './access-log.js';
+import { hasCaller, type LoggedCaller, type LoggedRequest } from './access-log.js';
 
 export type Replayed =
   | { readonly outcome: 'unchanged' }
@@ -21,6 +21,9 @@ export type Replayed =
       readonly matches: Matches;
       readonly rules: readonly [DecidingRule, DecidingRule];
     };
+
+/** Maximum length of a path in the log; one of this length may be truncated. */
+const CUT = 512;
 
 const UNCHANGED: Replayed = { outcome: 'unchanged' };
 
@@ -51,10 +54,14 @@ export class Replayer {
     this.#callers = callers;
   }
 
-  async replay(request: ReplayableRequest): Promise<Replayed> {
-    const { method } = request;
+  async replay(request: LoggedRequest): Promise<Replayed> {
+    const { method, path } = request;
+    if (method === null) return undecided('its head could not be read, so no decision was made');
+    if (path === null) return undecided('the entry has no path (log.fields)');
+    if (path.length >= CUT) return undecided(`the path is truncated to ${CUT} characters`);
+    if (/lk\*{38}/.test(path)) return undecided('the path contains a masked token');
     if (!METHODS.some((each) => each === method)) return UNCHANGED;
-    const open = this.#open(request);
+    const open = this.#open(method, path, request.host);
     if (open.length === 0) return UNCHANGED;
     if (request.decision === null) return undecided(`no decision was made: ${request.outcome}`);
     const found = hasCaller(request) ? await this.#callers.find(request) : [null];
@@ -70,7 +77,7 @@ export class Replayer {
   }
 
   /** The hosts that the request may have had, without those where no decision changes. */
-  #open({ host, method, path }: ReplayableRequest) {
+  #open(method: string, path: string, host: string | null) {
     const { sides, hosts, changes } = this.#compared;
     return (host === null ? hosts : [host]).flatMap((each) => {
       const head = requestHead(method, path, each);
@@ -86,7 +93,7 @@ export class Replayer {
     return [await now.evaluate(variant.head, context), await then.evaluate(variant.head, context)];
   }
 
-  #conclude(decisions: readonly PossibleDecision[], request: ReplayableRequest): Replayed {
+  #conclude(decisions: readonly PossibleDecision[], request: LoggedRequest): Replayed {
     const agreeing = decisions.filter(({ verdicts: [now] }) => agrees(now, request));
     if (agreeing.length === 0 && request.decision === 'refused' && !REPEATABLE.has(request.outcome))
       return undecided(`it was refused for something that the log does not contain: ${request.outcome}`);

@@ -4,14 +4,8 @@ import { formatTime } from '../util/time.js';
 import type { ComparedPolicies } from '../policy-diff/compare.js';
 import { reportedRoute } from '../policy-diff/report.js';
 import type { Store } from '../store/core/store.js';
-import {
-  hasCaller,
-  isReplayable,
-  type LoggedRequest,
-  logLines,
-  readLogLine,
-  whyNotReplayable,
-} from './access-log.js';
+import { hasCaller, type LoggedRequest, readLogLine } from './access-log.js';
+import { linesOf } from './lines.js';
 import { callerKey, Callers, type Replayed, Replayer } from './replay-judge.js';
 import { CommandFailed } from './terminal/output.js';
 import { hasStore, withStore } from './with-store.js';
@@ -28,11 +22,10 @@ export async function replay(
   const counts = new Counts(compared, configHash(running));
   const replayAll = async (store: Store | null) => {
     const replayer = new Replayer(compared, new Callers(store, running));
-    for await (const { text } of logLines(file)) {
-      const request = text === '' ? 'blank' : readLogLine(text);
+    for await (const { bytes } of linesOf(file)) {
+      const request = bytes.length === 0 ? 'blank' : readLogLine(bytes.toString());
       if (typeof request === 'string') counts.skip(request);
-      else if (isReplayable(request)) counts.note(request, await replayer.replay(request));
-      else counts.note(request, { outcome: 'undecided', why: whyNotReplayable(request) ?? '' });
+      else counts.note(request, await replayer.replay(request));
     }
   };
   await (hasStore(running) ? withStore(running, async ({ store }) => replayAll(store)) : replayAll(null));

@@ -10,8 +10,9 @@ import type { OpenedStore } from '../server/stores/open-store.js';
 import type { Store } from '../store/core/store.js';
 import { namesOfRevoked } from '../store/core/token-records.js';
 import { removeRecords, type StoreRecord, writeRecords } from '../store/transfer.js';
-import { logLines, membersOf } from './access-log.js';
+import { membersOf } from './access-log.js';
 import { readBackup } from './backup-file.js';
+import { linesOf } from './lines.js';
 import { describeDifferences, differences } from './store.js';
 import { CommandFailed, print, relativeTime } from './terminal/output.js';
 import { ask } from './terminal/password.js';
@@ -194,7 +195,8 @@ async function readLog(file: string, trail: Trail, mayBeEmpty: boolean): Promise
   const name = file === '-' ? 'standard input' : file;
   let entries = 0;
   let isEmpty = true;
-  for await (const { text, number, isCut } of logLines(file)) {
+  for await (const { bytes, number, isCut } of linesOf(file)) {
+    const text = bytes.toString();
     if (text.trim() === '') continue;
     isEmpty = false;
     const members = membersOf(text);

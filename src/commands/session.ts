@@ -4,11 +4,11 @@ import { isSessionActive, type Session } from '../domain/session.js';
 import { formatTime } from '../util/time.js';
 import type { User } from '../domain/user.js';
 import type { Store } from '../store/core/store.js';
-import type { UserOptions } from './terminal/options.js';
+import type { ReportOptions } from './terminal/options.js';
 import { CommandFailed, report, reportList, WrongUsage } from './terminal/output.js';
 import { findUser, listUsers, recordChange, withStore } from './with-store.js';
 
-interface SessionOptions extends UserOptions {
+interface SessionOptions extends ReportOptions {
   readonly user?: string;
 }
 
@@ -21,7 +21,7 @@ async function sessionsOf(store: Store, options: SessionOptions): Promise<Owned[
   const users =
     options.user === undefined
       ? await listUsers(store.directory)
-      : [await findUser(store.directory, options.user, options)];
+      : [await findUser(store.directory, options.user)];
   const found: Owned[] = [];
   for (const user of users) {
     for (const session of await store.sessions.listOfUser(user.id)) found.push({ session, user });

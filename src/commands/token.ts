@@ -15,9 +15,8 @@ import type { User } from '../domain/user.js';
 import { createdTokenObject, tokenObject } from '../endpoints/token-object.js';
 import type { OpenedStore } from '../server/stores/open-store.js';
 import type { DirectoryStore } from '../store/core/directory.js';
-import type { Store } from '../store/core/store.js';
 import type { TokenWithUse } from '../store/core/token-records.js';
-import type { NamedBy, ReportOptions, UserOptions } from './terminal/options.js';
+import type { ReportOptions } from './terminal/options.js';
 import { CommandFailed, report, reportList, reportRecord, WrongUsage } from './terminal/output.js';
 import {
   findUser,
@@ -28,7 +27,7 @@ import {
   withStore,
 } from './with-store.js';
 
-interface CreateOptions extends UserOptions {
+interface CreateOptions extends ReportOptions {
   readonly user: string;
   readonly name?: string;
   readonly scope?: string;
@@ -48,7 +47,7 @@ const COLUMNS = [
   'id', 'name', 'login', 'scope', 'services', 'created_at', 'last_used_at', 'expires_at', 'suspended',
 ]; // prettier-ignore
 
-export async function list(options: UserOptions & { user?: string; customer?: string }): Promise<void> {
+export async function list(options: ReportOptions & { user?: string; customer?: string }): Promise<void> {
   const loaded = loadConfig(options.config);
   await withStore(loaded, async (opened) => {
     const users = await ownersOf(opened.store.directory, options);
@@ -67,11 +66,11 @@ export async function list(options: UserOptions & { user?: string; customer?: st
 
 async function ownersOf(
   directory: DirectoryStore,
-  { user, customer, ...by }: NamedBy & { user?: string; customer?: string },
+  { user, customer }: { user?: string; customer?: string },
 ): Promise<User[]> {
   const all = await listUsers(directory, customer);
   if (user === undefined) return all;
-  const found = await findUser(directory, user, by);
+  const found = await findUser(directory, user);
   return all.filter(({ id }) => id === found.id);
 }
 
@@ -98,7 +97,7 @@ function noToken(id: string): CommandFailed {
 export async function create(options: CreateOptions): Promise<void> {
   const loaded = loadConfig(options.config);
   await withStore(loaded, async (opened) => {
-    const user = await findUser(opened.store.directory, options.user, options);
+    const user = await findUser(opened.store.directory, options.user);
     checkOwner(user);
     const request = {
       name: options.name,
@@ -169,16 +168,24 @@ async function setSuspended(id: string, suspended: boolean, options: ReportOptio
 
 export async function revoke(
   ids: readonly string[],
-  options: UserOptions & { user?: string },
+  options: ReportOptions & { user?: string },
 ): Promise<void> {
   if ((ids.length === 0) === (options.user === undefined)) {
     throw new WrongUsage('token revoke: pass token ids, or --user LOGIN for every token of a user');
   }
   const loaded = loadConfig(options.config);
   await withStore(loaded, async (opened) => {
-    const { user } = options;
-    const chosen = user === undefined ? [...new Set(ids)] : await tokenIdsOf(opened.store, user, options);
-    const { revoked, further } = await revokeTokens(loaded, opened, chosen);
+    const { directory, tokens } = opened.store;
+    const owner = options.user === undefined ? undefined : await findUser(directory, options.user);
+    const owned = owner === undefined ? [] : await tokens.listOfUser(owner.id);
+    const revoked = owner === undefined ? [...new Set(ids)] : owned.map(({ token }) => token.id);
+    const auditEvents: AuditEvent[] = [];
+    const { further } = await recordChange(opened, auditEvents, async () => {
+      const result = await tokensOf(loaded, opened).revoke(revoked, auditEvents);
+      if (result.missing.length > 0)
+        throw new CommandFailed(`there is no token ${result.missing.join(', ')}; nothing was revoked`);
+      return result;
+    });
     const lines = revoked.map((id) => `${id}: revoked${revoked.length === 1 ? alsoReached(further) : ''}`);
     if (revoked.length > 1 && further > 0) lines.push(`also revoked: ${furtherTokens(further)}`);
     report(options, { revoked, further_tokens: further }, lines.join('\n') || 'no tokens');
@@ -191,24 +198,6 @@ function alsoReached(further: number): string {
 
 function furtherTokens(count: number): string {
   return `${count} ${count === 1 ? 'token' : 'tokens'} that came from rotations`;
-}
-
-async function tokenIdsOf({ directory, tokens }: Store, user: string, by: NamedBy): Promise<string[]> {
-  const { id } = await findUser(directory, user, by);
-  return (await tokens.listOfUser(id)).map(({ token }) => token.id);
-}
-
-/** `further` tokens were revoked because they came from these by rotation. */
-async function revokeTokens(loaded: LoadedConfig, opened: OpenedStore, ids: readonly string[]) {
-  const auditEvents: AuditEvent[] = [];
-  const { further } = await recordChange(opened, auditEvents, async () => {
-    const result = await tokensOf(loaded, opened).revoke(ids, auditEvents);
-    const { missing } = result;
-    if (missing.length > 0)
-      throw new CommandFailed(`there is no token ${missing.join(', ')}; nothing was revoked`);
-    return result;
-  });
-  return { revoked: ids, further };
 }
 
 interface RotateOptions extends ReportOptions {

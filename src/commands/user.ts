@@ -7,7 +7,7 @@ import { formatTime } from '../util/time.js';
 import { isExpired } from '../domain/token.js';
 import type { User } from '../domain/user.js';
 import type { OpenedStore } from '../server/stores/open-store.js';
-import type { ReportOptions, UserOptions } from './terminal/options.js';
+import type { ReportOptions } from './terminal/options.js';
 import { CommandFailed, report, reportList, reportRecord } from './terminal/output.js';
 import { ask, readNewPassword } from './terminal/password.js';
 import {
@@ -15,10 +15,10 @@ import {
   findUser,
   listUsers,
   recordChange,
-  removeUser,
   userWithId,
   warnIfDeclared,
   withStore,
+  writeUser,
 } from './with-store.js';
 
 const SECRET_BYTES = 20;
@@ -38,7 +38,7 @@ export async function list(options: ReportOptions & { customer?: string }): Prom
 
 export async function setPassword(
   name: string,
-  options: UserOptions & { passwordFile?: string },
+  options: ReportOptions & { passwordFile?: string },
 ): Promise<void> {
   await change('password', name, options, async (loaded, opened, user) => {
     refuseWithoutLogin(loaded, user);
@@ -46,12 +46,12 @@ export async function setPassword(
   });
 }
 
-export async function lock(name: string, options: UserOptions): Promise<void> {
+export async function lock(name: string, options: ReportOptions): Promise<void> {
   await change('locked', name, options, () => ({ locked: true, lockedBy: 'operator' }));
 }
 
 /** Undoes {@link lock}, and resets the failed logins that throttle the next one. */
-export async function unlock(name: string, options: UserOptions): Promise<void> {
+export async function unlock(name: string, options: ReportOptions): Promise<void> {
   await change('unlocked', name, options, async (_loaded, { store }, { login }) => {
     await clearThrottle(store.loginThrottle, login, Date.now());
     return { locked: false, lockedBy: undefined, deletionPending: undefined };
@@ -61,12 +61,12 @@ export async function unlock(name: string, options: UserOptions): Promise<void> 
 async function change(
   reason: string,
   name: string,
-  options: UserOptions,
+  options: ReportOptions,
   work: (loaded: LoadedConfig, opened: OpenedStore, user: User) => Promise<Partial<User>> | Partial<User>,
 ): Promise<void> {
   const loaded = loadConfig(options.config);
   await withStore(loaded, async (opened) => {
-    const user = await findUser(opened.store.directory, name, options);
+    const user = await findUser(opened.store.directory, name);
     const changed = await work(loaded, opened, user);
     await recordChange(opened, [userChangedEvent(user, reason)], async () =>
       changeUser(opened, user, changed),
@@ -85,10 +85,10 @@ function refuseWithoutLogin({ config }: LoadedConfig, user: User): void {
   }
 } // prettier-ignore
 
-export async function enableOtp(name: string, options: UserOptions): Promise<void> {
+export async function enableOtp(name: string, options: ReportOptions): Promise<void> {
   const loaded = loadConfig(options.config);
   await withStore(loaded, async (opened) => {
-    const user = await findUser(opened.store.directory, name, options);
+    const user = await findUser(opened.store.directory, name);
     refuseWithoutLogin(loaded, user);
     const { Secret, TOTP } = await import('otpauth');
     const secret = new Secret({ size: SECRET_BYTES });
@@ -114,20 +114,22 @@ export async function enableOtp(name: string, options: UserOptions): Promise<voi
   });
 }
 
-export async function remove(name: string, options: UserOptions): Promise<void> {
+export async function remove(name: string, options: ReportOptions): Promise<void> {
   const loaded = loadConfig(options.config);
   await withStore(loaded, async (opened) => {
-    const user = await findUser(opened.store.directory, name, options);
-    await recordChange(opened, [userDeletedEvent(user)], async () => removeUser(opened, user));
+    const user = await findUser(opened.store.directory, name);
+    await recordChange(opened, [userDeletedEvent(user)], async () =>
+      writeUser(opened, user, ({ id }) => ({ removeUsers: [id] })),
+    );
     warnIfDeclared(loaded, user);
     report(options, { deleted: user.id }, `${user.login}: deleted`);
   });
 }
 
-export async function show(name: string, options: UserOptions): Promise<void> {
+export async function show(name: string, options: ReportOptions): Promise<void> {
   const loaded = loadConfig(options.config);
   await withStore(loaded, async ({ store }) => {
-    const user = await findUser(store.directory, name, options);
+    const user = await findUser(store.directory, name);
     const now = Date.now();
     const tokens = (await store.tokens.listOfUser(user.id)).filter(({ token }) => !isExpired(token, now));
     const sessions = (await store.sessions.listOfUser(user.id)).filter((session) =>

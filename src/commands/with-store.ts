@@ -14,7 +14,6 @@ import type { OpenedStore } from '../server/stores/open-store.js';
 import type { Changes } from '../store/core/directory-checks.js';
 import { allUsers, type DirectoryStore } from '../store/core/directory.js';
 import { OutcomeUnknown, StoreUnusable, UNFINISHED_RESTORE } from '../store/faults.js';
-import type { NamedBy } from './terminal/options.js';
 import { CommandFailed } from './terminal/output.js';
 
 /**
@@ -86,15 +85,11 @@ function storePath({ config }: LoadedConfig): string | null {
 export async function findUser(
   directory: Pick<DirectoryStore, 'getUser' | 'getUserByLogin'>,
   name: string,
-  { login, id }: NamedBy = {},
   hint = ' (latchkey user list shows them)',
 ): Promise<User> {
-  const byLogin = id ? undefined : await directory.getUserByLogin(name);
-  const byId = login ? undefined : await directory.getUser(name);
-  const user = onlyUser(name, byLogin, byId);
-  if (user !== undefined) return user;
-  const kind = login ? 'login' : id ? 'id' : 'login or id';
-  throw new CommandFailed(`no user has the ${kind} ${name}${hint}`);
+  const user = onlyUser(name, await directory.getUserByLogin(name), await directory.getUser(name));
+  if (user === undefined) throw new CommandFailed(`no user has the login or id ${name}${hint}`);
+  return user;
 }
 
 /** @throws CommandFailed if the name is the login of one user and the id of another */
@@ -106,7 +101,7 @@ export function onlyUser<U extends Pick<User, 'id' | 'login'>>(
   if (byLogin !== undefined && byId !== undefined && byLogin.id !== byId.id)
     throw new CommandFailed(
       `${name} is the login of the user with the id ${byLogin.id}, and the id of the user with the ` +
-        `login ${byId.login}; add --login or --id to choose one`,
+        `login ${byId.login}; write ${byLogin.id} or ${byId.login} instead`,
     );
   return byLogin ?? byId;
 }
@@ -130,14 +125,10 @@ export async function changeUser(opened: OpenedStore, user: User, change: Partia
   }));
 }
 
-export async function removeUser(opened: OpenedStore, user: User): Promise<void> {
-  await writeUser(opened, user, ({ id }) => ({ removeUsers: [id] }));
-}
-
 const MAX_ATTEMPTS = 5;
 
 /** The change is based on the current record: a login may have replaced the one that was read. */
-async function writeUser(
+export async function writeUser(
   { store: { directory } }: OpenedStore,
   { id }: User,
   changesOf: (current: User, now: EpochMs) => Changes,

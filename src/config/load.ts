@@ -139,8 +139,6 @@ export interface LoadedShadow {
   readonly sections: Sections;
   readonly lines: Lines;
   readonly written: Readonly<Record<string, string>>;
-  /** Faults outside these sections that would prevent a promotion into the configuration. */
-  readonly obstacles: readonly string[];
 }
 
 export interface Rules {
@@ -184,11 +182,10 @@ export function loadShadow(
   const sections = checkSections(source);
   const { lines, written } = source;
   const rules = promoted(loaded, { sections, lines, written });
-  const problems = crossCheck(rules.config, rules);
+  // Other sections are only used with the shadow policy once it is promoted.
   const isOwn = ({ path }: Problem) => Object.hasOwn(sections, path[0] ?? '');
-  throwProblems(problems.filter(isOwn), source);
-  const obstacles = problems.filter((each) => !isOwn(each)).map(({ message }) => message);
-  return { file, sections, lines, written, obstacles };
+  throwProblems(crossCheck(rules.config, rules).filter(isOwn), source);
+  return { file, sections, lines, written };
 }
 
 function checkSections(source: Source): Sections {

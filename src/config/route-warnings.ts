@@ -105,16 +105,10 @@ export function shadowWarnings(loaded: LoadedConfig): string[] {
   const { shadow } = loaded;
   const promoted = withShadow(loaded);
   if (shadow === null || promoted === null) return [];
-  const { file, lines, sections, obstacles } = shadow;
-  const { config } = promoted;
-  const routes =
-    sections.routes === undefined ? [] : routeWarnings({ config, lines, written: promoted.written });
-  return [
-    ...[...routes, ...patternWarnings(config, { lines, written: promoted.written })].map(
-      ({ line, message }) => `${file}:${line}: warning: ${message}`,
-    ),
-    ...obstacles.map(
-      (message) => `${file}: warning: with this policy, the configuration is refused: ${message}`,
-    ),
-  ];
+  const { file, lines, sections } = shadow;
+  const rules = { config: promoted.config, lines, written: promoted.written };
+  const routes = sections.routes === undefined ? [] : routeWarnings(rules);
+  return [...routes, ...patternWarnings(rules.config, rules)].map(
+    ({ line, message }) => `${file}:${line}: warning: ${message}`,
+  );
 }

@@ -56,10 +56,6 @@ export type Result = Severity | 'unknown' | 'ok';
 
 export type Report = Awaited<ReturnType<typeof examine>>;
 
-class Unreachable extends Error {
-  readonly code = 'UNREACHABLE';
-}
-
 export async function examine(settings: DoctorOptions) {
   const startedAt = Date.now();
   const run = new Run(settings);
@@ -162,7 +158,7 @@ class Run implements Deployment {
     const { url, paths, publicPaths, key, keyHeader } = this.options;
     const { status, fault } = await this.send({ target: this.unknownPath });
     if (status === 0)
-      throw new Unreachable(`${url.origin} does not respond: ${describeSystemError({ code: fault })}`);
+      throw new Error(`${url.origin} does not respond: ${describeSystemError({ code: fault })}`);
     const anonymous: View = { name: 'without a credential', fields: [] };
     for (const path of paths) await this.#see(anonymous, path, 'protected'); // oxlint-disable-line no-await-in-loop -- in the order of the report
     for (const path of publicPaths) await this.#see(anonymous, path, 'public'); // oxlint-disable-line no-await-in-loop -- as above

@@ -1,4 +1,3 @@
-import type { ExplainedJwt } from '../accounts/jwt/explain-jwt.js';
 import type { Subject } from '../domain/credential.js';
 import type { IdentityNames } from '../domain/identity-fields.js';
 import type { Refusal } from '../domain/refusal.js';
@@ -20,8 +19,6 @@ export interface Explanation {
   readonly near_misses: readonly (ExplainedRoute & { readonly why: string })[];
   readonly action: string | null;
   readonly credential: ReturnType<typeof credentialOf> | null;
-  /** The issuer's subject that matches a JWT; absent without a JWT. */
-  readonly jwt?: ExplainedJwt;
   readonly service: string | null;
   readonly checks: readonly ExplainedCheck[];
   readonly guarded?: NonNullable<ReturnType<typeof guardOf>['guarded']>;

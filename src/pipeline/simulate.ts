@@ -1,4 +1,3 @@
-import { explainJwt } from '../accounts/jwt/explain-jwt.js';
 import { Sessions } from '../accounts/sessions.js';
 import { Tokens } from '../accounts/tokens.js';
 import type { LoadedConfig } from '../config/load.js';
@@ -45,12 +44,9 @@ export interface SimulatedRequest {
 
 export type SimulatedCaller =
   | { readonly key: string }
-  | { readonly jwt: string }
   | { readonly record: TokenWithOwner | undefined }
   | { readonly subject: Subject }
   | 'anonymous';
-
-type ResolvedCaller = Exclude<SimulatedCaller, { readonly jwt: string }>;
 
 /** Decides requests with the reader and gate that serve real ones. Nothing is recorded or forwarded. */
 export class Simulator {
@@ -105,21 +101,7 @@ export class Simulator {
     const { method, target } = request;
     const head = this.#read(request, as !== 'anonymous' && 'key' in as ? [this.#keyName, as.key] : []);
     if ('refusal' in head) return explainRefused(method, target, head);
-    if (as === 'anonymous' || !('jwt' in as)) return this.#explain(head, as, isOfJwt(as), now);
-    const { config } = this.#loaded;
-    const { explained, subject } = explainJwt(
-      config.jwt_issuers,
-      as.jwt,
-      now,
-      Object.values(config.identity.claims),
-    );
-    const caller = subject === undefined ? { record: undefined } : { subject };
-    const explanation = await this.#explain(head, caller, true, now);
-    const note =
-      explanation.verdict.outcome === 'unauthenticated'
-        ? explained.fault
-        : 'the signature of the JWT is not checked here';
-    return { ...explanation, jwt: explained, note };
+    return this.#explain(head, as, now);
   }
 
   /** @param credential the field with the caller's key: its name and value */
@@ -140,14 +122,7 @@ export class Simulator {
     });
   }
 
-  async #explain(
-    read: RequestHead,
-    as: ResolvedCaller,
-    sendsJwt: boolean,
-    now: EpochMs,
-  ): Promise<Explanation> {
-    // Endpoints that take no credential check whether a JWT is present; the caller is known by now.
-    const head = sendsJwt ? { ...read, jwt: '' } : read;
+  async #explain(head: RequestHead, as: SimulatedCaller, now: EpochMs): Promise<Explanation> {
     const { config } = this.#loaded;
     const upgrades = isHandshake(head);
     const preflight = upgrades ? undefined : this.#cors.preflight(head);
@@ -168,9 +143,9 @@ export class Simulator {
     return { ...explanation, note: await this.#whyNot(as, head) };
   }
 
-  async #whyNot(as: ResolvedCaller, { key, jwt, session, fields }: RequestHead): Promise<string> {
+  async #whyNot(as: SimulatedCaller, { key, jwt, session, fields }: RequestHead): Promise<string> {
     if (as === 'anonymous') {
-      if (jwt !== undefined) return 'a JWT in the header fields is not checked here; use --jwt';
+      if (jwt !== undefined) return 'a JWT in the header fields is not checked here';
       if (key === undefined && session === undefined)
         return (
           ignoredAuthorization(fields, headNames(this.#loaded.config)) ?? 'the request has no credential'
@@ -192,7 +167,7 @@ export class Simulator {
       : `its owner ${owner.login} has not logged in for too long`;
   }
 
-  #partsFor(as: ResolvedCaller): WhatIf {
+  #partsFor(as: SimulatedCaller): WhatIf {
     if (as === 'anonymous') return this.#parts;
     if ('record' in as) {
       const { owner_login_within: loginWithin } = this.#loaded.config.tokens;
@@ -224,13 +199,9 @@ const NO_AUTHENTICATOR = {
 
 const UNLIMITED = new TokenLimits(NO_DEFAULTS, null);
 
-function sendsToken(as: ResolvedCaller): boolean {
+function sendsToken(as: SimulatedCaller): boolean {
   if (as === 'anonymous') return false;
   return 'subject' in as ? as.subject.credential !== 'session' : 'record' in as;
-}
-
-function isOfJwt(as: ResolvedCaller): boolean {
-  return as !== 'anonymous' && 'subject' in as && as.subject.credential === 'jwt';
 }
 
 /** Returns fields as the parser returns those of a client that sends them as UTF-8, with a `Host`. */

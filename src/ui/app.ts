@@ -24,14 +24,13 @@ export function useLoaded<T>(fetchIt: () => Promise<Result<T>>) {
   const [state, setState] = useState<{ value?: T; failure?: Failure; loading: boolean }>({ loading: true });
   const fetcher = useRef(fetchIt);
   fetcher.current = fetchIt;
-  const alive = useRef(true);
   const latest = useRef(0);
   const reload = useCallback(() => {
     const asked = ++latest.current;
     setState((before) => ({ ...before, loading: true }));
     void fetcher.current().then((result) => {
       // A slow response must not replace a newer one.
-      if (!alive.current || asked !== latest.current) return;
+      if (asked !== latest.current) return;
       setState((before) =>
         result.ok
           ? { value: result.value, loading: false }
@@ -39,13 +38,7 @@ export function useLoaded<T>(fetchIt: () => Promise<Result<T>>) {
       );
     });
   }, []);
-  useEffect(() => {
-    alive.current = true;
-    reload();
-    return () => {
-      alive.current = false;
-    };
-  }, [reload]);
+  useEffect(reload, [reload]);
   const update = useCallback((change: (value: T) => T) => {
     setState((before) => (before.value === undefined ? before : { ...before, value: change(before.value) }));
   }, []);

@@ -124,15 +124,13 @@ const RELATIVE = new Intl.RelativeTimeFormat('en', { numeric: 'always' });
 export function formatMoment(at: number, now: number): string {
   const date = new Date(at);
   const time = date.toLocaleTimeString(LOCALE, { hour: '2-digit', minute: '2-digit' });
-  const days = calendarDays(at, now);
+  // Of whole days, in the user's time zone.
+  const days = (Date.parse(inputDay(at)) - Date.parse(inputDay(now))) / DAY;
   if (days === 0) return `Today, ${time}`;
   if (days === -1) return `Yesterday, ${time}`;
   if (days === 1) return `Tomorrow, ${time}`;
-  return `${formatDay(at)}, ${time}`;
-}
-
-function formatDay(at: number): string {
-  return new Date(at).toLocaleDateString(LOCALE, { day: 'numeric', month: 'short', year: 'numeric' });
+  const day = date.toLocaleDateString(LOCALE, { day: 'numeric', month: 'short', year: 'numeric' });
+  return `${day}, ${time}`;
 }
 
 export function formatUtc(at: number): string {
@@ -172,22 +170,7 @@ export function endOfDay(day: string): number {
   return /^\d{4}-\d\d-\d\d$/.test(day) ? at : Number.NaN;
 }
 
+/** The day in the user's time zone, as date inputs have it: Swedish dates are those of ISO 8601. */
 export function inputDay(at: number): string {
-  const date = new Date(at);
-  return `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())}`;
-}
-
-/** In the user's time zone. */
-function calendarDays(at: number, now: number): number {
-  const [a, b] = [new Date(at), new Date(now)];
-  return Math.round((day(a) - day(b)) / DAY);
-}
-
-function two(value: number): string {
-  return String(value).padStart(2, '0');
-}
-
-/** As a time that is not affected by daylight saving. */
-function day(date: Date): number {
-  return Date.UTC(date.getFullYear(), date.getMonth(), date.getDate());
+  return new Date(at).toLocaleDateString('sv-SE');
 }

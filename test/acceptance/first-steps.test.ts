@@ -163,7 +163,7 @@ t.test('reports mistakes in flags', async (t) => {
       ['policy', 'diff'],
       /required option '--against <file>' not specified \(see latchkey policy diff --help\)\n$/,
     ],
-    ['a mistyped subcommand', ['webhook', 'lst'], /unknown command 'lst' \(Did you mean list\?\)/],
+    ['a mistyped subcommand', ['session', 'lst'], /unknown command 'lst' \(Did you mean list\?\)/],
     ['a mistyped command', ['chek'], /unknown command 'chek' \(Did you mean check\?\)/],
     ['an unknown command', ['tool'], /unknown command 'tool' \(see latchkey --help\)\n$/],
     ['an unknown subcommand', ['token', 'mend'], /unknown command 'mend' \(see latchkey token --help\)\n$/],

@@ -2,11 +2,10 @@ import { readFileSync } from 'node:fs';
 import { createHmac, generateKeyPairSync, KeyObject, sign } from 'node:crypto';
 import { exportSPKI, importJWK, type JWTPayload } from 'jose';
 import t from 'tap';
-import { explainJwt } from '../../src/accounts/jwt/explain-jwt.js';
 import { JwtIssuers, type VerificationOutcome } from '../../src/accounts/jwt/issuers.js';
 import { KeySet } from '../../src/accounts/jwt/verifier.js';
 import { createKeySource } from '../../src/accounts/jwt/key-source.js';
-import { compareClaims, type IssuerSettings, ruleFor } from '../../src/accounts/jwt/subjects.js';
+import { type IssuerSettings, ruleFor } from '../../src/accounts/jwt/subjects.js';
 import { Unavailable } from '../../src/domain/refusal.js';
 import { createJwtEvents } from '../../src/server/accounts.js';
 import { selfSigned } from '../helpers/certificates.js';
@@ -59,11 +58,11 @@ t.test('which claims match a rule', async (t) => {
     ['a', { a: 'a' }, false], ['[object Object]', {}, false], ['a*', { toString: 'a' }, false], ['acme/*', 'acme-evil/x', false], ['a,b', ['a', 'b'], false],
   ];
   forEachRow(rows, ([pattern, claim, fits]) => {
-    const [compared] = compareClaims({ claims: { name: pattern } }, claim === undefined ? {} : { name: claim });
-    t.equal(compared?.fits, fits, `${pattern}: ${JSON.stringify(claim)}`);
+    const rule = ruleFor([{ claims: { name: pattern } }], claim === undefined ? {} : { name: claim });
+    t.equal(rule !== undefined, fits, `${pattern}: ${JSON.stringify(claim)}`);
   });
   for (const name of ['__proto__', 'constructor', 'toString', 'a.b'])
-    t.equal(compareClaims({ claims: JSON.parse(`{"${name}":"*"}`) }, { a: { b: 'c' } })[0]?.fits, false, name);
+    t.equal(ruleFor([{ claims: JSON.parse(`{"${name}":"*"}`) }], { a: { b: 'c' } }), undefined, name);
   const [first, second] = [{ claims: { a: '1', b: '2' } }, { claims: { a: '*' } }];
   t.equal(ruleFor([first, second], { a: '1', b: '2' }), first, 'the first rule whose claims all match');
   t.equal(ruleFor([first, second], { a: '1' }), second);
@@ -91,30 +90,25 @@ t.test('maps a valid JWT to a subject', async (t) => {
   t.equal(new Set(both).size, 1, 'concurrent requests share one verification');
 }); // prettier-ignore
 
-t.test('a JWT, its explanation and what derives from it have the same lifetime, to the millisecond', async (t) => {
+t.test('a JWT and what derives from it have the same lifetime, to the millisecond', async (t) => {
   const second = Math.ceil(Date.now() / 1000);
   const rows = [0, 0.25, 0.5, 1].flatMap((fraction) => [0, 500, 1_000, 30_250].map((skew) => [fraction, skew] as const));
   for (const [fraction, skew] of rows) {
-    const settings = settingsOf({ clock_skew: skew });
     const { issuers } = open({ clock_skew: skew });
     const check = async (claims: JWTPayload, ms: number) => {
       const jwt = await issuer.sign(claims);
       const found = await issuers.verify(jwt, ms);
-      const { subject, explained } = explainJwt([settings], jwt, ms);
       const what = `${JSON.stringify(claims)} at ${ms - second * 1000} with ${skew} ms`;
-      t.equal(subject !== undefined, found !== undefined, `${what}: ${explained.fault}`);
       if (found !== undefined) t.ok((found.token.expiresAt ?? 0) > ms, `${what}: expires later`);
     };
     for (const off of [-1_001, -1_000, -501, -500, -250, -1, 0, 1, 249, 250, 499, 500, 999, 1_000, 1_001]) {
       const edge = second * 1000 + fraction * 1000 + off;
       await check({ exp: second + fraction }, edge + skew);
-      await check({ exp: second + 90, nbf: second + fraction }, edge - skew);
     }
   }
-  for (const claims of [{ iat: 'now' as never }, { iat: 1.5 }, { iat: -1 }, { exp: 1e15 }]) {
-    const jwt = await issuer.sign(claims);
-    const verified = await open().issuers.verify(jwt, second * 1000);
-    t.equal(explainJwt([settingsOf()], jwt, second * 1000).subject !== undefined, verified !== undefined, JSON.stringify(claims));
+  for (const [claims, isValid] of [[{ iat: 'now' as never }, false], [{ iat: 1.5 }, true], [{ iat: -1 }, true], [{ exp: 1e15 }, true]] as const) {
+    const verified = await open().issuers.verify(await issuer.sign(claims), second * 1000);
+    t.equal(verified !== undefined, isValid, JSON.stringify(claims));
   }
 }); // prettier-ignore
 
@@ -201,35 +195,32 @@ function signText(
   return `${signed}.${sign('sha256', Buffer.from(signed), options).toString('base64url')}`;
 }
 
-t.test('an explanation refuses what is not valid whatever the signature', async (t) => {
+t.test('refuses what is not valid whatever the signature', async (t) => {
   const { issuers } = open();
   const claims = { iss: issuer.url, aud: 'latchkey', sub: 'repo:acme/x', exp: at() + 60 };
   const make = (header: object, more: object = {}, encoding: BufferEncoding = 'utf8') =>
     signText(JSON.stringify({ alg: 'ES256', kid: 'one', ...header }), JSON.stringify({ ...claims, ...more }), pair, encoding);
   const good = make({});
   const [head, body, signature] = good.split('.');
-  const rows: [what: string, jwt: string, fault: RegExp | null][] = [
-    ['valid', good, null],
-    ['no key id', make({ kid: undefined }), null],
-    ['claims beyond ASCII', make({}, { name: 'é' }), null],
-    ['claims in Latin-1', make({}, { name: 'é' }, 'latin1'), /UTF-8/],
-    ['an unknown extension', make({ crit: ['x'], x: 1 }), /crit/],
-    ['no extension', make({ crit: [] }), /crit/],
-    ['an extension as text', make({ crit: 'b64', b64: true }), /crit/],
-    ['claims that are not encoded', make({ crit: ['b64'], b64: false }), /crit/],
-    ['claims that are encoded', make({ crit: ['b64'], b64: true }), null],
-    ['a number as key id', make({ kid: 1 }), /kid/],
-    ['two parts', `${head}.${body}`, /three/],
-    ['no signature', `${head}.${body}.`, /three/],
-    ['four parts', `${good}.x`, /three/],
-    ['a line break', `${head}.\n${body}.${signature}`, /three/],
-    ['padding', `${good}=`, /three/],
+  const rows: [what: string, jwt: string, isValid: boolean][] = [
+    ['valid', good, true],
+    ['no key id', make({ kid: undefined }), true],
+    ['claims beyond ASCII', make({}, { name: 'é' }), true],
+    ['claims in Latin-1', make({}, { name: 'é' }, 'latin1'), false],
+    ['an unknown extension', make({ crit: ['x'], x: 1 }), false],
+    ['no extension', make({ crit: [] }), false],
+    ['an extension as text', make({ crit: 'b64', b64: true }), false],
+    ['claims that are not encoded', make({ crit: ['b64'], b64: false }), false],
+    ['claims that are encoded', make({ crit: ['b64'], b64: true }), true],
+    ['a number as key id', make({ kid: 1 }), false],
+    ['two parts', `${head}.${body}`, false],
+    ['no signature', `${head}.${body}.`, false],
+    ['four parts', `${good}.x`, false],
+    ['a line break', `${head}.\n${body}.${signature}`, false],
+    ['padding', `${good}=`, false],
   ];
-  for (const [what, jwt, fault] of rows) {
-    t.equal((await issuers.verify(jwt, Date.now())) !== undefined, fault === null, `verified: ${what}`);
-    const { subject, explained } = explainJwt([settingsOf()], jwt, Date.now());
-    t.match([subject !== undefined, explained.fault], [fault === null, fault], `explained: ${what}`);
-  }
+  for (const [what, jwt, isValid] of rows)
+    t.equal((await issuers.verify(jwt, Date.now())) !== undefined, isValid, what);
 }); // prettier-ignore
 
 t.test('scopes in one text are a list, and a JSON pointer names a nested claim', async (t) => {
@@ -246,7 +237,7 @@ t.test('scopes in one text are a list, and a JSON pointer names a nested claim',
     ['/realm_access/roles', 'admin', true], ['/realm_access/roles/0', 'admin', true], ['/realm_access/roles/length', '1', false],
     ['realm_access.roles', 'admin', false], ['/kubernetes.io/pod~1name/~0', 'web', true], ['/kubernetes.io', '*', false], ['/realm_access/constructor', '*', false],
   ];
-  forEachRow(rows, ([name, pattern, fits]) => t.match(compareClaims({ claims: { [name]: pattern } }, claims), [{ name, fits }], `${name}: ${pattern}`));
+  forEachRow(rows, ([name, pattern, fits]) => t.equal(ruleFor([{ claims: { [name]: pattern } }], claims) !== undefined, fits, `${name}: ${pattern}`));
 }); // prettier-ignore
 
 t.test('attacks with a valid signature', async (t) => {

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { changeUser, recordChange, removeUser } from '../../src/commands/with-store.js';
+import { changeUser, recordChange, writeUser } from '../../src/commands/with-store.js';
 import type { AuditEvent } from '../../src/domain/audit.js';
 import type { User } from '../../src/domain/user.js';
 import type { OpenedStore } from '../../src/server/stores/open-store.js';
@@ -29,7 +29,7 @@ t.test('a change of a user keeps what others changed since it was read', async (
   await changeUser(locking.opened, BOB, { locked: true });
   t.match(locking.user(), { id: 'U1', name: 'Bob!', locked: true });
   const removing = busy(1);
-  await removeUser(removing.opened, BOB);
+  await writeUser(removing.opened, BOB, ({ id }) => ({ removeUsers: [id] }));
   t.equal(removing.user(), undefined);
   await t.rejects(
     changeUser(busy(100).opened, BOB, {}),

@@ -25,33 +25,24 @@ export function placeOf({ header, cookie }: Pick<IssuerSettings, 'header' | 'coo
   return cookie === null ? header.toLowerCase() : jwtCookiePlace(cookie);
 }
 
-/** Why a JWT with a valid signature is refused, before its times and subject are checked. */
-export function claimFault(
+/** Whether the claims of a JWT with a valid signature are those of a credential for this server. */
+export function isCredentialForUs(
   { audience, audience_claim: claim }: IssuerSettings,
   claims: Claims,
-): string | undefined {
+): boolean {
   // RFC 7800, as with DPoP and mutual TLS: a stolen JWT would be accepted.
-  if (claims['cnf'] !== undefined) return 'it is bound to a key (cnf), whose possession is not checked here';
+  if (claims['cnf'] !== undefined) return false;
   // A logout token is not a credential (RFC 8417 4.5).
-  if (claims['events'] !== undefined) return 'it has the claim events, like a logout token';
+  if (claims['events'] !== undefined) return false;
   const accepted: readonly unknown[] = [audience].flat();
-  const isForUs = [claims[claim]].flat().some((each) => accepted.includes(each));
-  return isForUs ? undefined : `its claim ${claim} does not contain the audience`;
-}
-
-export interface ComparedClaim {
-  readonly name: string;
-  readonly wanted: string;
-  /** Null unless it is a string, a number up to 2^53, a boolean or an array of these. */
-  readonly given: string | readonly string[] | null;
-  readonly fits: boolean;
+  return [claims[claim]].flat().some((each) => accepted.includes(each));
 }
 
 export function ruleFor<Rule extends Pick<SubjectRule, 'claims'>>(
   rules: readonly Rule[],
   claims: Claims,
 ): Rule | undefined {
-  return rules.find((rule) => compareClaims(rule, claims).every(({ fits }) => fits));
+  return rules.find((rule) => fitsClaims(rule, claims));
 }
 
 /** The rules that may have produced a subject, judging by its `sub` claim. */
@@ -70,16 +61,12 @@ export function rulesForSub<Rule extends Pick<SubjectRule, 'claims'>>(
 /** Claims that list scopes in one text, separated by spaces (RFC 8693 4.2; Entra ID, Okta). */
 const LISTS_IN_TEXT: ReadonlySet<string> = new Set(['scope', 'scp']);
 
-export function compareClaims(
-  { claims: wanted }: Pick<SubjectRule, 'claims'>,
-  claims: Claims,
-): ComparedClaim[] {
-  return Object.entries(wanted).map(([name, pattern]) => {
+function fitsClaims({ claims: wanted }: Pick<SubjectRule, 'claims'>, claims: Claims): boolean {
+  return Object.entries(wanted).every(([name, pattern]) => {
     const claim = memberAt(claims, name);
     const isList = typeof claim === 'string' && LISTS_IN_TEXT.has(name);
     const given = isList ? claim.split(' ').filter((each) => each !== '') : valueOf(claim);
-    const fits = given !== null && [given].flat().some((each) => matches(pattern, each));
-    return { name, wanted: pattern, given, fits };
+    return given !== null && [given].flat().some((each) => matches(pattern, each));
   });
 }
 
@@ -102,17 +89,8 @@ function matches(pattern: string, value: string): boolean {
 /**
  * As in `jose`, a fraction of a second lasts until the next one. @param exp in seconds; skew in milliseconds
  */
-export function refusedFrom(exp: number, skew: number): EpochMs {
-  return Math.min(firstSecond(exp + skew / 1000), LAST_TIME);
-}
-
-/** @param nbf in seconds */
-export function acceptedFrom(nbf: number, skew: number): EpochMs {
-  return firstSecond(nbf - skew / 1000);
-}
-
-function firstSecond(seconds: number): EpochMs {
-  return Math.ceil(seconds) * 1000;
+function refusedFrom(exp: number, skew: number): EpochMs {
+  return Math.min(Math.ceil(exp + skew / 1000) * 1000, LAST_TIME);
 }
 
 /**

@@ -13,7 +13,7 @@ import { printable } from '../../util/text.js';
 import type { EpochMs } from '../../util/time.js';
 import type { Claims } from './decode.js';
 import { createKeySource, type KeySource } from './key-source.js';
-import { claimFault, type IssuerSettings } from './subjects.js';
+import { isCredentialForUs, type IssuerSettings } from './subjects.js';
 
 /** Returns why, if a JWT is not valid. @throws Unavailable if the issuer's keys cannot be fetched */
 export type Verifier = (jwt: string, now: EpochMs) => Promise<Claims | 'invalid' | 'expired'>;
@@ -36,7 +36,7 @@ export function createVerifier(
   return async (jwt, now) => {
     try {
       const claims = await verifiedClaims(keys, jwt, { ...options, currentDate: new Date(now) });
-      return claimFault(settings, claims) === undefined ? claims : 'invalid';
+      return isCredentialForUs(settings, claims) ? claims : 'invalid';
     } catch (error) {
       if (error instanceof Unavailable) throw error;
       return error instanceof errors.JWTExpired ? 'expired' : 'invalid';

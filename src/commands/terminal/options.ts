@@ -5,23 +5,10 @@ export interface ReportOptions {
   readonly json?: true;
 }
 
-/** What the name of a user is: a login, an id, or either of them if neither is set. */
-export interface NamedBy {
-  readonly login?: true;
-  readonly id?: true;
-}
-
-export type UserOptions = ReportOptions & NamedBy;
-
 export const configOption = (): Option =>
   new Option('--config <file>', 'the configuration file (YAML)').default('latchkey.yaml');
 
 export const jsonOption = (): Option => new Option('--json', 'print JSON, for programs');
-
-/** Every command that takes a user has these two, for a login that is also the id of another user. */
-export const loginOption = (): Option =>
-  new Option('--login', 'the user is given by login, not by id').conflicts('id');
-export const idOption = (): Option => new Option('--id', 'the user is given by id, not by login');
 
 /** Never an argument: arguments show in process lists. */
 export const passwordFileOption = (): Option =>

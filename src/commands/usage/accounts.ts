@@ -1,19 +1,9 @@
 import { Argument, Command, Option } from 'commander';
 import { REMOVABLE } from '../../store/records.js';
-import {
-  calls,
-  collect,
-  configOption,
-  idOption,
-  jsonOption,
-  listOf,
-  loginOption,
-  passwordFileOption,
-} from '../terminal/options.js';
+import { calls, collect, configOption, jsonOption, listOf, passwordFileOption } from '../terminal/options.js';
 
 // The implementation of a command is loaded when it is called.
 const sessionWork = async () => import('../session.js');
-const webhookWork = async () => import('../webhook.js');
 const storeWork = async () => import('../store.js');
 const tokenWork = async () => import('../token.js');
 const userWork = async () => import('../user.js');
@@ -45,7 +35,7 @@ export function userCommand(): Command {
   const user = new Command('user').description('list, show and change users; also while a server is running');
   const add = adderTo(user, userWork);
   const addWithUser = (name: string, work: keyof typeof import('../user.js'), description: string) =>
-    add(name, work, description).argument('<login>', 'the login name or the id').addOption(loginOption()).addOption(idOption());
+    add(name, work, description).argument('<login>', 'the login name or the id');
 
   add('list', 'list', 'list the users').option('--customer <id>', 'only users of this customer');
   addWithUser('show', 'show', 'show a user with the active tokens and sessions');
@@ -65,9 +55,7 @@ export function tokenCommand(): Command {
     .option('--customer <id>', 'only tokens of this customer');
   add('show <id>', 'show', 'show a token');
   withTokenOptions(add('create', 'create', 'create a token for a user and print its secret, which is shown only once'))
-    .requiredOption('--user <login>', 'the owner')
-    .addOption(loginOption())
-    .addOption(idOption());
+    .requiredOption('--user <login>', 'the owner');
   withTokenOptions(token.command('generate'))
     .description('offline: print a secret, which is shown only once, and the entry of directory.yaml that declares its token')
     .requiredOption('--user <id>', 'the id of the owner, who is declared in the same file')
@@ -87,18 +75,6 @@ export function sessionCommand(): Command {
   withUser(add('list', 'list', 'list active sessions, most recently used first'), 'only those of this user');
   withUser(add('revoke [ids...]', 'revoke', 'end sessions; the next request with one is refused'), 'every session of this user');
   return session;
-} // prettier-ignore
-
-export function webhookCommand(): Command {
-  const webhook = new Command('webhook').description('list queued webhooks and dead letters, send them again, test endpoints');
-  const add = adderTo(webhook, webhookWork);
-  add('list', 'list', 'list endpoints with their queued webhooks and dead letters');
-  add('resend', 'resend', 'queue dead letters again; enables endpoints that responded with 410')
-    .argument('[ids...]', 'ids of dead letters (default: all)')
-    .option('--endpoint <id>', 'only those of this endpoint, as list shows it');
-  add('test', 'test', 'send a signed event of type webhook.test to each endpoint, and print its response')
-    .option('--endpoint <id>', 'only to this endpoint, as list shows it');
-  return webhook;
 } // prettier-ignore
 
 export function storeCommand(): Command {
@@ -151,7 +127,7 @@ function adderTo<M>(parent: Command, load: () => Promise<M>) {
 }
 
 function withUser(command: Command, description: string): Command {
-  return command.option('--user <login>', description).addOption(loginOption()).addOption(idOption());
+  return command.option('--user <login>', description);
 }
 
 function withTokenOptions(command: Command): Command {

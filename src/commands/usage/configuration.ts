@@ -4,11 +4,8 @@ import {
   collect,
   configOption,
   filled,
-  idOption,
   jsonOption,
   listOf,
-  loginOption,
-  originUrl,
   passwordFileOption,
   SCHEMA_KINDS,
 } from '../terminal/options.js';
@@ -57,11 +54,8 @@ export function explainCommand(): Command {
     .option('--address <ip>', 'the address that the connection comes from (default: 127.0.0.1)')
     .option('--key-file <file>', 'with the API token or legacy key in this file; - is standard input')
     .option('--key <secret>', 'with this API token or legacy key, which other users can see in process lists; - is standard input')
-    .option('--jwt <file>', 'with the JWT in this file, whose signature is not checked; - is standard input')
     .option('--token-id <id>', 'with the API token of this id')
     .option('--user <login>', 'as this user, with a session; with --scope or --services, with a token')
-    .addOption(loginOption())
-    .addOption(idOption())
     .option('--scope <scopes>', 'scopes of the token, separated by spaces (default with --services: global)', filled)
     .option('--services <ids>', 'services of the token, separated by commas', listOf)
     .option('--anonymous', 'without a credential')
@@ -95,8 +89,7 @@ export function schemaCommand(): Command {
 export function policyCommand(): Command {
   return new Command('policy')
     .description('see what a different policy would change')
-    .addCommand(diffCommand())
-    .addCommand(shadowCommand());
+    .addCommand(diffCommand());
 }
 
 function diffCommand(): Command {
@@ -117,25 +110,10 @@ does, if a key differs that is not compared, or if the comparison is not complet
     .action(calls(async () => import('../policy-diff.js'), 'policyDiff'));
 } // prettier-ignore
 
-function shadowCommand(): Command {
-  return new Command('shadow')
-    .description('list the requests that the shadow policy of a running server would decide differently')
-    .addOption(configOption())
-    .option('--admin <url>', 'the admin port (default: the one of the configuration)', originUrl)
-    .addOption(jsonOption())
-    .addHelpText('after', `
-The shadow policy is the file of policy_shadow in the configuration. Each request is also checked
-against it, but it never decides. Counts start over when the policy or the shadow policy changes. A
-count with "<=" is an upper bound; --json shows by how much it may be too high.`)
-    .action(calls(async () => import('../servers.js'), 'policyShadow'));
-} // prettier-ignore
-
 export function mintCommand(): Command {
   return new Command('mint')
     .description('print an assertion or identity headers for the tests of an upstream')
     .option('--as <login>', 'the user: a login or id of the directory file, or any name with --role or without a configuration', filled)
-    .addOption(loginOption())
-    .addOption(idOption())
     .option('--scope <scopes>', 'as a token with these scopes, separated by spaces (default with --services: global)', filled)
     .option('--services <ids>', 'as a token that is limited to these services, separated by commas', listOf)
     .option('--key <file>', 'sign with this private key (PEM); without it, plain headers are printed')

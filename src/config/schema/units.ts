@@ -29,25 +29,16 @@ function toMilliseconds(text: string): number {
   return Number(amount) * UNITS[unit as keyof typeof UNITS];
 }
 
-export const duration = durationText.transform(toMilliseconds);
-
-const positiveText = durationText.refine(
-  (text) => !/^0+[a-z]/.test(text),
-  'expected a duration longer than 0',
-);
-
-export const positiveDuration = positiveText.transform(toMilliseconds);
-
-export const timeLimit = positiveText
-  .refine((text) => !(toMilliseconds(text) > MAX_TIMER_MS), 'expected a duration of 24d or less')
-  .transform(toMilliseconds);
-
 /** A duration from `min` to `max` milliseconds. @param expected the error message */
 export function durationBetween(min: number, max: number, expected: string) {
   return durationText
     .refine((text) => !(toMilliseconds(text) < min || toMilliseconds(text) > max), expected)
     .transform(toMilliseconds);
 }
+
+export const duration = durationText.transform(toMilliseconds);
+export const positiveDuration = durationBetween(1, Infinity, 'expected a duration longer than 0');
+export const timeLimit = durationBetween(1, MAX_TIMER_MS, 'expected a duration from 1ms to 24d');
 
 export const forwardedMethod = z.enum(METHODS, 'expected a registered method like GET, or PURGE');
 
