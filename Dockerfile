@@ -26,10 +26,12 @@ LABEL org.opencontainers.image.title="latchkey" \
       org.opencontainers.image.licenses="Apache-2.0" \
       org.opencontainers.image.version="0.1.0"
 ENV NODE_ENV=production
-# Package managers have no use here; the data folder belongs to the user that serves.
+# Package managers have no use here; the data folder belongs to the user that serves, and
+# `docker exec` finds the command.
 RUN rm -rf /usr/local/lib/node_modules /usr/local/bin/npm /usr/local/bin/npx /usr/local/bin/corepack \
       /usr/local/bin/yarn /usr/local/bin/yarnpkg /opt/yarn-* \
-    && install -d -o 65532 -g 65532 -m 0700 /var/lib/latchkey
+    && install -d -o 65532 -g 65532 -m 0700 /var/lib/latchkey \
+    && ln -s /app/bin/latchkey.js /usr/local/bin/latchkey
 COPY LICENSE package.json ./
 COPY bin ./bin
 COPY config ./config

@@ -1,3 +1,4 @@
+import { spawnSync } from 'node:child_process';
 import { cpSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { Ajv } from 'ajv';
@@ -118,7 +119,7 @@ t.test('names, selectors, ports and volumes are consistent', async (t) => {
         t.ok(volumes.includes(mount.name), `${name}: the volume ${mount.name}`);
         t.equal(mount.subPath, undefined, 'the kubelet never updates a subPath mount');
       }
-    t.equal(volumes.includes('latchkey-data'), config.store.type === 'lmdb', `${name}: a data volume only for an embedded store`);
+    t.equal(volumes.includes('latchkey-data'), JSON.stringify(config).includes('/var/lib/latchkey/'), `${name}: a data volume only for what is written`);
   }
   const monitor = only(of('fleet'), 'ServiceMonitor');
   const internal = of('fleet').objects.find(({ metadata }) => metadata.name.endsWith('-internal'));
@@ -134,6 +135,13 @@ t.test('values added by operators end up in the right objects', async (t) => {
   for (const { kind, metadata } of own) t.match(metadata.labels, { 'example.com/team': 'edge' }, kind);
   t.same(objects.filter((each) => !own.includes(each)).map(({ metadata }) => metadata.name).toSorted(), ['everything-one', 'everything-two']);
   const deployment = only({ objects } as Rendered, 'Deployment')['spec'];
+  t.same(only({ objects } as Rendered, 'Deployment').metadata.annotations, { 'reloader.example.com/auto': 'true' });
+  t.same([...new Set(own.map(({ kind, metadata }) => (kind === 'ServiceMonitor' ? 'its own' : metadata.namespace)))], ['edge', 'its own']);
+  const monitor = only({ objects } as Rendered, 'ServiceMonitor');
+  t.match(monitor, { metadata: { namespace: 'monitoring' }, spec: { namespaceSelector: { matchNames: ['edge'] }, endpoints: [{ scrapeTimeout: '5s' }] } });
+  t.match(only({ objects } as Rendered, 'Service').metadata.labels, { tier: 'edge' });
+  t.equal(deployment.revisionHistoryLimit, 3);
+  t.match(deployment.template.spec, { terminationGracePeriodSeconds: 300, dnsPolicy: 'None', dnsConfig: { nameservers: ['10.0.0.10'] }, hostAliases: [{ ip: '10.0.0.11' }] });
   t.same(deployment.strategy, { type: 'Recreate' });
   t.notMatch(deployment.selector.matchLabels, { 'example.com/team': 'edge' }, 'a selector is immutable');
   const { metadata, spec } = deployment.template;
@@ -231,6 +239,7 @@ t.test('the configuration passes the check with the mounted files', async (t) =>
       for (const { key, path } of secret?.items ?? []) {
         mkdirSync(dirname(join(folder, path)), { recursive: true });
         if (key === 'directory.yaml') writeFileSync(join(folder, path), 'customers: []\n');
+        else if (key === 'url') writeFileSync(join(folder, path), 'postgres://latchkey:password@postgres.data.svc:5432/latchkey');
         else if (key === 'ca.crt') cpSync(selfSigned(folder, 'ca').cert, join(folder, path));
         else writeFileSync(join(folder, path), 'ab'.repeat(32));
       }
@@ -336,6 +345,10 @@ t.test('the values schema accepts valid values and refuses others', async (t) =>
   }
   const misfits = render(MISFITS.map((values) => ({ chart: CHART, values })));
   forEachRow(misfits, ({ values }) => t.not(sees(values['latchkey']), null, JSON.stringify(values)));
+  const expressions = { config: { upstream: '${API}', workers: '${WORKERS}', limits: { drain_timeout: '30s' }, store: { type: 'redis', url: '${file:secrets/r/url}' } } };
+  t.same(sees(expressions), null, 'an expression stands for every value');
+  const { status, stderr } = spawnSync(process.execPath, ['scripts/chart-schema.mjs', '--check'], { encoding: 'utf8' });
+  t.equal(status, 0, stderr);
   const document = parse(readFileSync(`${CHART}/values.schema.json`, 'utf8'));
   const values = parse(readFileSync(`${CHART}/values.yaml`, 'utf8'));
   t.same(Object.keys(document.properties).filter((key) => key !== 'global').toSorted(), Object.keys(values).toSorted(), 'values.yaml and the schema have the same keys');
@@ -367,7 +380,7 @@ t.test('every value in values.yaml changes the output', nightly, async (t) => {
   const another = (value: unknown) => {
     if (typeof value === 'boolean') return !value;
     if (typeof value === 'number') return value + 7;
-    if (Array.isArray(value)) return [{ name: 'other', keys: ['k'], topologyKey: 'zone' }];
+    if (Array.isArray(value)) return [{ name: 'other', keys: ['k'], topologyKey: 'zone', mountPath: '/x' }];
     if (value === 'sidecar') return 'gateway';
     return typeof value === 'string' ? 'other' : { other: 'other' };
   };
@@ -417,7 +430,7 @@ t.test('replaces pods only for settings that cannot be reloaded', nightly, async
   const plainOf = (path: readonly string[]) => (path[1] === 'tls' && path.length > 2 ? 1 : 0);
   const tls = { chart: CHART, values: { config: { upstream: 'http://a:1', listen: { tls: { cert: '/c', key: '/k' } } } } };
   const results = render([withSetting({ path: ['sessions', 'x'] }), tls, ...[...fixed, ...reloaded].map(withSetting)]);
-  const checksums = results.map((result) => result.error || podsOf(result.objects).map(({ metadata }) => (metadata as { annotations?: Record<string, string> }).annotations?.['latchkey/restart-checksum']).join(''));
+  const checksums = results.map((result) => result.error || podsOf(result.objects).map(({ metadata }) => metadata.annotations?.['latchkey/restart-checksum']).join(''));
   t.match(checksums[0], /^[0-9a-f]{64}$/);
   fixed.forEach(({ path }, i) => t.not(checksums[i + 2], checksums[plainOf(path)], path.join('.')));
   reloaded.forEach(({ path }, i) => t.equal(checksums[fixed.length + i + 2], checksums[plainOf(path)], path.join('.')));

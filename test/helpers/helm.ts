@@ -13,7 +13,12 @@ const GO_SOURCES = '/usr/share/gocode';
 export interface KubernetesObject {
   readonly apiVersion: string;
   readonly kind: string;
-  readonly metadata: { readonly name: string; readonly labels?: Record<string, string> };
+  readonly metadata: {
+    readonly name: string;
+    readonly namespace?: string;
+    readonly labels?: Record<string, string>;
+    readonly annotations?: Record<string, string>;
+  };
   readonly [field: string]: any; // oxlint-disable-line typescript/no-explicit-any -- tests look into objects of every kind
 }
 

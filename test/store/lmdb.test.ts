@@ -331,6 +331,17 @@ t.test('a folder that cannot be used is no reason to restore a backup', async (t
   }
 });
 
+t.test('a process of another container with the same id has the store open', async (t) => {
+  // Of a name that this process did not open yet.
+  const path = join(temporaryFolder(t), 'elsewhere');
+  const reader = spawn(process.execPath, [READER, path], { stdio: ['ignore', 'pipe', 'inherit'] });
+  t.teardown(() => reader.kill('SIGKILL'));
+  await once(reader.stdout, 'data');
+  t.intercept(process, 'pid', { value: reader.pid });
+  const message = `${path} is in use in another container, by a process with the same id (${reader.pid}); run the command in that container: docker exec CONTAINER latchkey ..., or kubectl exec POD -- latchkey ...`;
+  t.throws(() => openLmdbStore(path), new StoreUnavailable(message));
+}); // prettier-ignore
+
 t.test('when space is low, refuses additions but still revokes, locks and changes passwords', async (t) => {
   const path = join(temporaryFolder(t), 'store');
   const first = openLmdbStore(path);

@@ -9,6 +9,7 @@
 {{- end -}}
 {{- include "latchkey.refuseSecrets" (dict "value" $config "path" "config" "secret" false) -}}
 {{- include "latchkey.refuseMissingSecrets" (dict "config" $config "secrets" .Values.secrets) -}}
+{{- include "latchkey.refuseUnwritable" (dict "config" $config "mounts" .Values.extraVolumeMounts) -}}
 {{- if .Values.policyShadow -}}
 {{- $_ := set $config "policy_shadow" "next-policy.yaml" -}}
 {{- end -}}
@@ -57,6 +58,26 @@ names that the operator chose: a scope "secrets" is none. dict "value" "path" "s
 {{- end -}}
 {{- if and (regexMatch "^config\\.webhooks\\.[0-9]+\\.url$" .path) (not (regexMatch "(?i)^([a-z]*://[^/\\\\]*)?/*$" $literal)) -}}
 {{- fail (printf "latchkey: %s has a path, which may be secret: %s" .path $hint) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Refuses files that Latchkey could not write, because the root file system is read-only. dict "config" "mounts". */}}
+{{- define "latchkey.refuseUnwritable" -}}
+{{- $writable := list "/var/lib/latchkey/" -}}
+{{- range .mounts -}}
+{{- $writable = append $writable (printf "%s/" (trimSuffix "/" .mountPath)) -}}
+{{- end -}}
+{{- $store := default dict .config.store -}}
+{{- range $key, $path := dict "store.path" $store.path "store.revocations" $store.revocations "audit.to" (default dict .config.audit).to -}}
+{{- if and $path (ne $path "stdout") -}}
+{{- $isWritable := false -}}
+{{- range $writable -}}
+{{- $isWritable = or $isWritable (hasPrefix . $path) -}}
+{{- end -}}
+{{- if not $isWritable -}}
+{{- fail (printf "latchkey: config.%s must be below /var/lib/latchkey or a path in extraVolumeMounts, for Latchkey to write there: %s is read-only" $key $path) -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}

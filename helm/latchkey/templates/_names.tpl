@@ -14,6 +14,10 @@
 {{- end -}}
 {{- end -}}
 
+{{- define "latchkey.namespace" -}}
+{{- default .Release.Namespace .Values.namespaceOverride -}}
+{{- end -}}
+
 {{- define "latchkey.serviceAccountName" -}}
 {{- if .Values.serviceAccount.create -}}
 {{- default (include "latchkey.fullname" .) .Values.serviceAccount.name -}}

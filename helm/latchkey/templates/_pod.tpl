@@ -45,7 +45,7 @@ volumeMounts:
   - name: latchkey-config
     mountPath: /etc/latchkey
     readOnly: true
-  {{- if eq (include "latchkey.storeType" .) "lmdb" }}
+  {{- if include "latchkey.writesData" . }}
   - name: latchkey-data
     mountPath: /var/lib/latchkey
   {{- end }}
@@ -77,18 +77,22 @@ volumeMounts:
       {{- end }}
 {{- end -}}
 
-{{/* The volume of the embedded store, unless the StatefulSet has a claim template for it. */}}
+{{/* The volume of the embedded store, unless the StatefulSet has a claim template for it, or of other files. */}}
 {{- define "latchkey.dataVolume" -}}
-{{- if eq (include "latchkey.storeType" .) "lmdb" -}}
-{{- if .Values.persistence.existingClaim -}}
+{{- $isEmbedded := eq (include "latchkey.storeType" .) "lmdb" -}}
+{{- if and $isEmbedded .Values.persistence.existingClaim -}}
 - name: latchkey-data
   persistentVolumeClaim:
     claimName: {{ .Values.persistence.existingClaim }}
-{{- else if not .Values.persistence.enabled -}}
+{{- else if and (include "latchkey.writesData" .) (not (and $isEmbedded .Values.persistence.enabled)) -}}
 - name: latchkey-data
   emptyDir: {}
 {{- end -}}
 {{- end -}}
+
+{{/* Whether Latchkey writes below /var/lib/latchkey. */}}
+{{- define "latchkey.writesData" -}}
+{{- if or (eq (include "latchkey.storeType" .) "lmdb") (contains "/var/lib/latchkey/" (toYaml .Values.config)) -}}true{{- end -}}
 {{- end -}}
 
 {{- define "latchkey.podTemplate" -}}
@@ -114,7 +118,18 @@ spec:
   {{- with .Values.priorityClassName }}
   priorityClassName: {{ . }}
   {{- end }}
-  terminationGracePeriodSeconds: {{ include "latchkey.stopSeconds" . }}
+  terminationGracePeriodSeconds: {{ default (include "latchkey.stopSeconds" .) (int .Values.terminationGracePeriodSeconds) }}
+  {{- with .Values.dnsPolicy }}
+  dnsPolicy: {{ . }}
+  {{- end }}
+  {{- with .Values.dnsConfig }}
+  dnsConfig:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+  {{- with .Values.hostAliases }}
+  hostAliases:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
   securityContext:
     {{- toYaml .Values.podSecurityContext | nindent 4 }}
   {{- with .Values.initContainers }}

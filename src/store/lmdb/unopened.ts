@@ -43,6 +43,18 @@ export function refuseForbidden(file: string): void {
   else accessSync(dirname(file), files.W_OK | files.X_OK);
 }
 
+/**
+ * LMDB knows readers by their process ids. Where another container's process has the same one, a
+ * read would fail after ten seconds, in which no process could write.
+ */
+export function refuseSameId(readers: string, path: string): void {
+  if (!new RegExp(`^ *${process.pid} `, 'm').test(readers)) return;
+  throw new StoreUnavailable(
+    `${path} is in use in another container, by a process with the same id (${process.pid}); run the command in that ` +
+      'container: docker exec CONTAINER latchkey ..., or kubectl exec POD -- latchkey ...',
+  );
+}
+
 function forbidden(path: string, cause: unknown): StoreUnavailable {
   const [found, uid] = ownerOf((cause as NodeJS.ErrnoException).path ?? path);
   const reason = describeSystemError({ code: 'EACCES' });
