@@ -88,8 +88,8 @@ t.test('what the access log keeps of a token is as long as its text', async (t) 
   const lines = new LineBuffer();
   const destination = lineDestination(lines);
   const log = new AccessLog(
-    logTo(destination, { level: 'info', configHash: 'x' }),
-    { level: 'info', requests: 'all', sample: 1, fields: [] },
+    logTo(destination, { level: 'info', levelFormat: 'number', configHash: 'x' }),
+    { level: 'info', level_format: 'number', requests: 'all', sample: 1, fields: [] },
     'x',
   );
   const subjects = Array.from({ length: KEPT }, (_, i) => {
