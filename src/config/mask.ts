@@ -56,9 +56,7 @@ export function configHash(loaded: Pick<LoadedConfig, 'config' | 'written'>): st
     .slice(0, 12);
 }
 
-export function logSettings(loaded: Pick<LoadedConfig, 'config' | 'written'>): {
-  readonly level: string;
-  readonly configHash: string;
-} {
-  return { level: loaded.config.log.level, configHash: configHash(loaded) };
+export function logSettings(loaded: Pick<LoadedConfig, 'config' | 'written'>) {
+  const { level, level_format: levelFormat } = loaded.config.log;
+  return { level, levelFormat, configHash: configHash(loaded) };
 }

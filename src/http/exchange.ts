@@ -53,6 +53,8 @@ export interface OutgoingResponse {
   readonly writableNeedDrain: boolean;
   /** Whether nothing written so far is still in memory. */
   readonly isFlushed?: boolean;
+  /** Bytes of the body that were written so far. */
+  readonly bytesSent: number;
   /** Whether trailers may follow the body. */
   readonly chunkedEncoding: boolean;
   /** Whether the connection is kept for another request; HTTP/2 has no such property. */

@@ -108,9 +108,10 @@ class HttpExchange implements Exchange, ForwardOwner, Stream {
     }
   }
 
-  forwardEnded({ status, aborted, sentAt, firstByteAt }: ForwardOutcome): void {
+  forwardEnded({ status, upstreamAddress, aborted, sentAt, firstByteAt }: ForwardOutcome): void {
     const { record } = this;
     this.streams.end(this.watched);
+    record.upstreamAddress = upstreamAddress;
     record.sentAt = sentAt;
     record.firstByteAt = firstByteAt;
     record.upstreamStatus = status;

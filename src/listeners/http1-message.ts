@@ -173,6 +173,7 @@ export class Http1Response extends FollowedResponse implements OutgoingResponse 
   write(chunk: Buffer | string, encoding: 'latin1' | 'utf8' = 'latin1'): boolean {
     const socket = this.#socket;
     if (this.#isEnded || !this.#hasBody || chunk.length === 0 || this.destroyed) return true;
+    this.bytesSent += encoding === 'latin1' ? chunk.length : Buffer.byteLength(chunk);
     const head = this.#head;
     this.#head = '';
     batchWrites(socket);

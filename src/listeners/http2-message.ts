@@ -181,6 +181,7 @@ export class Http2Response extends FollowedResponse implements OutgoingResponse 
 
   write(chunk: Buffer | string, encoding: 'latin1' | 'utf8' = 'latin1'): boolean {
     if (this.#isEnded || !this.#hasBody || chunk.length === 0 || this.destroyed) return true;
+    this.bytesSent += encoding === 'latin1' ? chunk.length : Buffer.byteLength(chunk);
     return this.#stream.write(chunk, encoding);
   }
 

@@ -40,6 +40,7 @@ export class LazyEmitter {
 /** Base class of responses: what the client does goes to the follower, then to any listeners. */
 export abstract class FollowedResponse extends LazyEmitter {
   follower: ResponseFollower | undefined;
+  bytesSent = 0;
 
   drained(): void {
     this.follower?.drained();

@@ -128,7 +128,8 @@ function openTunnel(
     },
     pass: (response) => endRaw(socket, response),
     fault: (error) => services.logFault(error, 'internal error; WebSocket closed', record.requestId),
-    done: ({ status }) => {
+    done: ({ status, upstreamAddress }) => {
+      record.upstreamAddress = upstreamAddress;
       if (!refused && status !== null) {
         record.status = status;
         record.upstreamStatus = status;

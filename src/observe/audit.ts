@@ -4,7 +4,7 @@ import type { Config } from '../config/schema/config.js';
 import { Unavailable } from '../domain/refusal.js';
 import { openToAppend } from '../files/files.js';
 import type { Destination } from './destination.js';
-import { AUDIT_LINE_END, lineStart } from './json-line.js';
+import { AUDIT_LINE_END, type LevelFormat, lineStart } from './json-line.js';
 import { maskTokens, printable } from '../util/text.js';
 
 /** One entry: plain values by name. The time, node and process id are added when it is written. */
@@ -24,6 +24,7 @@ export interface AuditLog {
 export interface AuditProcess {
   /** Entries carry it unless they name their request's configuration. */
   readonly configHash: () => string | undefined;
+  readonly levelFormat?: () => LevelFormat | undefined;
   readonly log?: Destination;
   readonly onFailure?: (error: unknown) => void;
 }
@@ -72,7 +73,7 @@ class LogAudit implements AuditLog {
       this.#process.onFailure?.(new Error('the log is not read'));
       return;
     }
-    line.bytes(lineStart(Date.now()));
+    line.bytes(lineStart(Date.now(), this.#process.levelFormat?.() ?? 'number'));
     line.text(`,${formatEntry(withHash(entry, this.#process.configHash)).slice(1, -1)}`);
     line.bytes(AUDIT_LINE_END);
     this.#log.endLine();

@@ -2,33 +2,29 @@ import { maskTokens, printable } from '../util/text.js';
 
 /** Members of a JSON line, for the records of requests, without a serializer that inspects each value. */
 
-export class TextMember {
-  readonly #start: Uint8Array;
+class Member {
+  protected readonly start: Uint8Array;
 
   constructor(name: string) {
-    this.#start = startOf(name);
+    this.start = Buffer.from(`,"${name}":`);
   }
+}
 
+export class TextMember extends Member {
   /** Appends the member, preceded by a comma; nothing for undefined. */
   add(line: LineBuffer, value: string | undefined): void {
     if (value === undefined) return;
-    line.bytes(this.#start);
+    line.bytes(this.start);
     line.json(value);
   }
 }
 
-export class MillisecondsMember {
-  readonly #start: Uint8Array;
-
-  constructor(name: string) {
-    this.#start = startOf(name);
-  }
-
+export class MillisecondsMember extends Member {
   /** Appends the member, preceded by a comma; integers are formatted faster than fractions. */
   add(line: LineBuffer, ms: number): void {
     const micros = Math.round(ms * 1000);
     const rest = micros % 1000;
-    line.bytes(this.#start);
+    line.bytes(this.start);
     line.integer((micros - rest) / 1000);
     line.bytes(FRACTIONS[rest] as Uint8Array);
   }
@@ -45,18 +41,19 @@ export function textMember(name: string, value: string | null | undefined): stri
 /** How a line with an audit entry ends. No other line can: a quote in a value is escaped. */
 export const AUDIT_LINE_END = Buffer.from(',"msg":"audit"}\n');
 
-function startOf(name: string): Uint8Array {
-  return Buffer.from(`,"${name}":`);
-}
+export type LevelFormat = 'number' | 'text';
 
 let lineTime = NaN;
+let lineFormat: LevelFormat = 'number';
 let lineBytes: Uint8Array = Buffer.alloc(0);
 
-/** Returns how the logger begins its lines, at a time in milliseconds since 1970. */
-export function lineStart(now: number): Uint8Array {
-  if (now !== lineTime) {
+/** Returns how the logger begins its lines of level info, at a time in milliseconds since 1970. */
+export function lineStart(now: number, format: LevelFormat): Uint8Array {
+  if (now !== lineTime || format !== lineFormat) {
     lineTime = now;
-    lineBytes = Buffer.from(`{"level":30,"time":"${new Date(now).toISOString()}","pid":${process.pid}`);
+    lineFormat = format;
+    const level = format === 'text' ? '"info"' : '30';
+    lineBytes = Buffer.from(`{"level":${level},"time":"${new Date(now).toISOString()}","pid":${process.pid}`);
   }
   return lineBytes;
 }

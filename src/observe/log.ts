@@ -1,11 +1,12 @@
 import { type Logger, pino } from 'pino';
 import { type Destination, openStdout } from './destination.js';
+import type { LevelFormat } from './json-line.js';
 
-/** Key under which a log stores the configuration hash in its lines. Child loggers have one too. */
-const CONFIG_HASH = Symbol('config hash');
+/** Key under which a log stores its settings. Child loggers have some too. */
+const SETTINGS = Symbol('settings');
 
 /** The logger type. Lower layers never log; they return reasons. */
-export type Log = Logger & { [CONFIG_HASH]?: string };
+export type Log = Logger & { [SETTINGS]?: LogSettings };
 
 export interface LogSink {
   readonly log: Log;
@@ -27,6 +28,7 @@ export function logWarnings(log: Log): void {
 
 export interface LogSettings {
   readonly level: string;
+  readonly levelFormat: LevelFormat;
   readonly configHash: string;
 }
 
@@ -45,7 +47,7 @@ export function logTo(destination: Destination, settings: LogSettings): Log {
     {
       base: { pid: process.pid },
       timestamp: pino.stdTimeFunctions.isoTime,
-      mixin: (_fields, _level, of) => ({ config_hash: (of as Log)[CONFIG_HASH] }),
+      mixin: (_fields, _level, of) => ({ config_hash: settingsOf(of as Log)?.configHash }),
     },
     destination,
   );
@@ -53,9 +55,14 @@ export function logTo(destination: Destination, settings: LogSettings): Log {
   return log;
 }
 
-export function useSettings(log: Log, { level, configHash }: LogSettings): void {
-  log.level = level;
-  log[CONFIG_HASH] = configHash;
+export function useSettings(log: Log, settings: LogSettings): void {
+  const isText = settings.levelFormat === 'text';
+  // How lines begin: pino composes this once, for a format that never changes.
+  const starts: Record<string, string> = {};
+  for (const [number, label] of Object.entries(pino.levels.labels))
+    starts[number] = `{"level":${isText ? `"${label}"` : number}`;
+  log.level = settings.level;
+  Object.assign(log, { [SETTINGS]: settings, [pino.symbols.lsCacheSym]: starts });
 }
 
 /** Returns a child log for one configuration, whichever one the process runs later. */
@@ -65,8 +72,8 @@ export function logFor(log: Log, settings: LogSettings): Log {
   return own;
 }
 
-export function configHashOf(log: Log): string | undefined {
-  return log[CONFIG_HASH];
+export function settingsOf(log: Log): LogSettings | undefined {
+  return log[SETTINGS];
 }
 
 /** Returns the destination of a log's lines, where frequent records are written without the serializer. */

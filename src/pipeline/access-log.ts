@@ -20,18 +20,20 @@ export class AccessLog {
   readonly #destination: Destination;
   readonly #requests: Config['log']['requests'];
   readonly #sample: number;
+  readonly #levelFormat: Config['log']['level_format'];
   readonly #has: Readonly<Record<Field, boolean>>;
   readonly #endings = new Endings();
   /** The last members, which are identical in every entry under one configuration. */
   readonly #end: Uint8Array;
 
   /** @param configHash hash of the configuration that the requests are decided by */
-  constructor(log: Log, { requests, sample, fields }: Config['log'], configHash: string) {
+  constructor(log: Log, { level_format, requests, sample, fields }: Config['log'], configHash: string) {
     const has = (field: Field) => fields.includes(field);
     this.#log = log;
     this.#destination = destinationOf(log);
     this.#requests = requests;
     this.#sample = sample;
+    this.#levelFormat = level_format;
     this.#end = Buffer.from(`${textMember('config_hash', configHash)},"msg":"request"}\n`);
     this.#has = {
       path: has('path'),
@@ -53,20 +55,27 @@ export class AccessLog {
   /**
    * Writes ids and names, but no secrets, query values or bodies.
    * @param ms total duration; null for input that was not a request
+   * @param bytesSent of the response body
    */
-  write(record: RequestRecord, ms: number | null): void {
+  write(record: RequestRecord, ms: number | null, httpVersion?: string, bytesSent?: number): void {
     const { head, unserved, subject } = record;
     const has = this.#has;
     const line = this.#destination.beginLine();
     if (line === undefined) return;
-    line.bytes(lineStart(Date.now()));
+    line.bytes(lineStart(Date.now(), this.#levelFormat));
     REQUEST_ID.add(line, record.requestId);
     TRACE_ID.add(line, record.trace?.traceId ?? head?.trace?.traceId);
     METHOD.add(line, (head ?? unserved)?.method);
+    if (httpVersion !== undefined) PROTOCOL.add(line, PROTOCOLS[httpVersion]);
     if (has.path) PATH.add(line, cut((head ?? unserved)?.path));
     if (has.query && head !== null && head.query !== '') QUERY.add(line, namesOf(head.query));
     if (has.host) HOST.add(line, cut(head?.client.host));
     line.bytes(this.#endings.of(record));
+    UPSTREAM_ADDRESS.add(line, record.upstreamAddress);
+    if (bytesSent !== undefined) {
+      line.bytes(BYTES_SENT);
+      line.integer(bytesSent);
+    }
     DETAIL.add(line, cut(record.detail));
     RULE.add(line, ruleOf(record.decision));
     if (has.client) {
@@ -89,9 +98,12 @@ export class AccessLog {
 const REQUEST_ID = new TextMember('request_id');
 const TRACE_ID = new TextMember('trace_id');
 const METHOD = new TextMember('method');
+const PROTOCOL = new TextMember('protocol');
 const PATH = new TextMember('path');
 const QUERY = new TextMember('query');
 const HOST = new TextMember('host');
+const UPSTREAM_ADDRESS = new TextMember('upstream_address');
+const BYTES_SENT = Buffer.from(',"bytes_sent":');
 const DETAIL = new TextMember('detail');
 const RULE = new TextMember('rule');
 const CLIENT = new TextMember('client');
@@ -100,6 +112,8 @@ const USER_AGENT = new TextMember('user_agent');
 const MS = new MillisecondsMember('ms');
 const DECISION_MS = new MillisecondsMember('decision_ms');
 const UPSTREAM_MS = new MillisecondsMember('upstream_ms');
+
+const PROTOCOLS: Readonly<Record<string, string>> = { '1.0': 'HTTP/1.0', '1.1': 'HTTP/1.1', '2.0': 'HTTP/2' };
 
 interface Ending {
   readonly status: number | null;

@@ -31,6 +31,8 @@ export interface Recipient {
   readonly destroyed: boolean;
   /** Whether an answer has begun. */
   readonly headersSent: boolean;
+  /** Bytes of the answer's body so far, where it has one. */
+  readonly bytesSent?: number;
   destroy(): unknown;
 }
 
@@ -39,6 +41,8 @@ export interface Exchange {
   readonly services: Services;
   readonly record: RequestRecord;
   readonly peer: PeerSocket;
+  /** The request that it arrived in. */
+  readonly req: { readonly httpVersion: string };
   readonly recipient: Recipient;
   /** Whether the request is being forwarded, and so finishes by itself. */
   isForwarded: boolean;
@@ -276,7 +280,7 @@ export function fault<X extends Exchange>(exchange: X, entrance: Entrance<X>, er
 }
 
 /** Records the end of a request, once. */
-export function finish({ record, services }: Exchange): void {
+export function finish({ record, services, req, recipient }: Exchange): void {
   if (record.finished) return;
   record.finished = true;
   const ms = performance.now() - record.startedAt;
@@ -286,5 +290,5 @@ export function finish({ record, services }: Exchange): void {
     firstByteDuration.of(upstream).observe((firstByteAt - sentAt) / 1000);
   if (record.trace !== undefined) endTrace(record.trace, record);
   const { accessLog } = services;
-  if (accessLog.wants(record)) accessLog.write(record, ms);
+  if (accessLog.wants(record)) accessLog.write(record, ms, req.httpVersion, recipient.bytesSent);
 }

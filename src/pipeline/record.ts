@@ -35,6 +35,7 @@ export interface RequestRecord {
   admitted: boolean | null;
   decidedAt: number | null;
   upstream: string | null;
+  upstreamAddress: string | undefined;
   /** When the request was sent to the upstream, and when the first byte of the response arrived. */
   sentAt: number | null;
   firstByteAt: number | null;
@@ -68,6 +69,7 @@ export function emptyRecord(requestId: string): RequestRecord {
     admitted: null,
     decidedAt: null,
     upstream: null,
+    upstreamAddress: undefined,
     sentAt: null,
     firstByteAt: null,
     upstreamStatus: null,

@@ -5,7 +5,7 @@ import { openRoutes } from '../config/derived.js';
 import type { LoadedConfig } from '../config/load.js';
 import { logSettings, maskSecrets } from '../config/mask.js';
 import { reportEvictionsTo } from '../observe/evictions.js';
-import { configHashOf, createLog, destinationOf, type LogSink, logWarnings } from '../observe/log.js';
+import { createLog, destinationOf, type LogSink, logWarnings, settingsOf } from '../observe/log.js';
 import { metrics, readMetrics, startProcessMetrics } from '../observe/metrics.js';
 import type { Tracing } from '../observe/tracing.js';
 import { readVersion } from '../files/files.js';
@@ -65,7 +65,8 @@ async function start(options: ServeOptions, ending: AbortSignal): Promise<void> 
   const opened = await openStore(options.loaded, {
     log: sink.log,
     lines: destinationOf(sink.log),
-    configHash: () => configHashOf(sink.log),
+    configHash: () => settingsOf(sink.log)?.configHash,
+    levelFormat: () => settingsOf(sink.log)?.levelFormat,
     serves,
     auditFailed: () => metrics.auditFailures.inc(),
     ending,

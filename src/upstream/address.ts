@@ -10,7 +10,7 @@ import type { Dispatcher, ResponseHandler } from './upstream-request.js';
 import { MAX_TIMER_MS } from '../util/time.js';
 import { UNFRAMED } from '../http1/write.js';
 import { causeOf } from './faults.js';
-import { isIP } from 'node:net';
+import { isIP, type Socket } from 'node:net';
 
 export type AddressSettings = Pick<Config['upstreams'][string], 'connect_timeout' | 'tls'> &
   Partial<Pick<Config['upstreams'][string], 'max_response_head' | 'protocol'>>;
@@ -41,6 +41,13 @@ export class Address {
         : (callback, onread) => connectUnix(socketPath, callback, onread);
     this.openPool = poolOpener(this.connect, url, settings);
     this.pool = this.openPool();
+  }
+
+  /** Returns the other end of a connection: its IP address and port, or `unix://` and its path. */
+  peerOf({ remoteAddress, remotePort }: Socket): string {
+    if (remoteAddress === undefined) return this.origin;
+    const host = remoteAddress.includes(':') ? `[${remoteAddress}]` : remoteAddress;
+    return `${host}:${remotePort}`;
   }
 }
 

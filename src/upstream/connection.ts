@@ -138,7 +138,7 @@ class Connection implements UpstreamExchange {
     }
     this.#served += 1;
     this.#parser.expect(method);
-    handler.onRequestStart();
+    handler.onRequestStart(socket);
     if (this.#isClosed) return;
     batchWrites(socket);
     socket.write(head, 'latin1');

@@ -1,3 +1,4 @@
+import type { Socket } from 'node:net';
 import type { CorsHeaders } from '../domain/cors.js';
 import type { Subject } from '../domain/credential.js';
 import type { IncomingRequest, OutgoingResponse, ResponseFollower } from '../http/exchange.js';
@@ -52,6 +53,8 @@ export interface ForwardOwner {
 
 export interface ForwardOutcome {
   readonly status: number | null;
+  /** The other end of the connection that it was sent over; undefined if it never was. */
+  readonly upstreamAddress: string | undefined;
   /** Which side aborted it before its end; `abort` for {@link InFlight.abort}, `yielded` to others. */
   readonly aborted: 'client' | 'upstream' | 'abort' | 'yielded' | null;
   /** `performance.now()` when it was sent, the last time if it was resent; null if it never was. */
@@ -180,8 +183,8 @@ class ForwardHandler implements ResponseHandler, Use, TimeoutListener, Uploading
     address.pool.dispatch(requestTo(address, this.#request, this.#upload), this, this.#retries.isRepeated);
   }
 
-  onRequestStart(): void {
-    this.#retries.sent = true;
+  onRequestStart(socket: Socket): void {
+    this.#retries.begun(socket);
     this.#timeout.awaitFirstByte();
   }
 
@@ -282,6 +285,7 @@ class ForwardHandler implements ResponseHandler, Use, TimeoutListener, Uploading
     if (refusal !== undefined) owner.forwardRefused(refusal);
     owner.forwardEnded({
       status: this.#status,
+      upstreamAddress: this.#retries.peer,
       aborted,
       sentAt: this.#sentAt,
       firstByteAt: this.#firstByteAt,

@@ -94,7 +94,7 @@ export class Http2Exchange implements UpstreamExchange, BodySink {
     this.#bytesBefore = opened.socket.bytesRead;
     this.#stream = stream;
     this.#listen(stream);
-    this.#handler.onRequestStart();
+    this.#handler.onRequestStart(opened.socket);
     if (!this.#hasEnded) body?.start(this);
     return true;
   }

@@ -12,7 +12,7 @@ import type { RouteLimits } from '../policy/route.js';
 import type { Address } from './address.js';
 import { handshakeResponseFault, malformedHead, refusedResponse } from './handshake.js';
 import { responseHeaders } from './response.js';
-import type { InFlight } from './forward.js';
+import type { ForwardOutcome, InFlight } from './forward.js';
 import { RetryState, type Upstream } from './upstreams.js';
 import { loadTunnels, readRefused, type RefusedHandshake, type Tunnels, type Upgraded } from './tunnel.js';
 import {
@@ -48,7 +48,7 @@ interface UpgradeRequest {
   /** Called instead of it with a response of the upstream, after `done`; ends the socket too. */
   readonly pass: (response: Buffer) => void;
   readonly fault: (error: unknown) => void;
-  readonly done: (outcome: { readonly status: number | null }) => void;
+  readonly done: (outcome: Pick<ForwardOutcome, 'status' | 'upstreamAddress'>) => void;
 }
 
 export type Upgrade = (request: UpgradeRequest) => InFlight;
@@ -186,7 +186,7 @@ class Handshake implements Use, InFlight {
       this.#leave();
       this.#request.refuse(refusal);
     }
-    this.#request.done({ status });
+    this.#request.done({ status, upstreamAddress: this.#retries.peer });
   }
 
   #guarded<Args extends unknown[]>(listener: (...args: Args) => void): (...args: Args) => void {
@@ -208,7 +208,7 @@ class Handshake implements Use, InFlight {
   #send(address: Address, opened: Socket): void {
     const { head, socket, upstream, target, limits, fields } = this.#request;
     this.#opened = opened;
-    this.#retries.sent = true;
+    this.#retries.begun(opened);
     const { responseTimeout, idleTimeout, noResponse } = upstream.waitsOf(limits);
     let late = () => this.#failed(new UpstreamFault('UND_ERR_HEADERS_TIMEOUT', noResponse));
     this.#limit = setTimeout(

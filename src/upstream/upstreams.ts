@@ -1,3 +1,4 @@
+import type { Socket } from 'node:net';
 import type { Config } from '../config/schema/config.js';
 import { Limiter } from '../domain/limiter.js';
 import { firstField } from '../http/fields.js';
@@ -268,6 +269,8 @@ export class RetryState {
   #count = 0;
   /** Whether the address may have received part of the request. */
   sent = false;
+  /** The other end of the last connection that it was sent over. */
+  peer: string | undefined;
   isRepeated = false;
 
   constructor(upstream: Upstream) {
@@ -303,6 +306,12 @@ export class RetryState {
     this.end();
     upstream.retried();
     return this.#use(next);
+  }
+
+  /** Notes that the address may receive part of the request from now on. */
+  begun(connection: Socket): void {
+    this.sent = true;
+    this.peer = (this.#address as Address).peerOf(connection);
   }
 
   answered(): void {

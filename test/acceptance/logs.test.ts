@@ -1,12 +1,19 @@
 import { once } from 'node:events';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { request } from 'node:http';
+import { createServer } from 'node:http2';
 import { join } from 'node:path';
+import { runInNewContext } from 'node:vm';
 import t from 'tap';
+import { WebSocketServer } from 'ws';
 import { parse, stringify } from 'yaml';
 import { loadConfig } from '../../src/config/load.js';
+import { blocksOf } from '../docs/markdown.js';
+import { selfSigned } from '../helpers/certificates.js';
+import { entrancesOf } from '../helpers/entrances.js';
 import { type Fixture, OPEN_STATUS, startFixture } from '../helpers/fixture.js';
-import { freshMetrics, type Reply, send, sendRaw } from '../helpers/http.js';
+import { freshMetrics, listenOnLoopback, type Reply, send, sendRaw, serveHttp } from '../helpers/http.js';
+import { openHttp2 } from '../helpers/http2.js';
 import { KeyServer, newPair } from '../helpers/key-server.js';
 import { run, temporaryFolder } from '../helpers/latchkey.js';
 import { openRaw } from '../helpers/raw-client.mjs';
@@ -168,6 +175,156 @@ t.test('every line has the hash of its configuration; a request that of its star
   t.ok(late.some((line) => line['msg'] === 'reloaded'), 'may be repeated by the file watcher');
 }); // prettier-ignore
 
+t.test('each entrance logs its protocol, the bytes of the body, and the address of the upstream', async (t) => {
+  const texts: Record<string, string | Buffer> = { '/text': 'zwölf', '/empty': '', '/large': Buffer.alloc(300_000) };
+  const upstream = await serveHttp(t, ({ url = '' }, res) => {
+    if (url === '/pieces') void res.writeHead(200).write('one ');
+    res.end(texts[url] ?? 'two');
+  });
+  new WebSocketServer({ server: upstream.server }).on('connection', (socket) => socket.terminate());
+  const folder = temporaryFolder(t);
+  const socket = join(folder, 'local.sock');
+  await serveHttp(t, (_req, res) => void res.end('local'), {}, socket);
+  const h2c = createServer((_req, res) => res.end('h2c'));
+  t.teardown(() => void h2c.close());
+  const h2cUrl = await listenOnLoopback(h2c);
+  const { cert, key } = selfSigned(folder, 'server');
+  const fixture = await startFixture(t, {
+    upstream: undefined,
+    upstreams: { api: { url: upstream.url }, local: { url: `unix://${socket}` }, h2c: { url: h2cUrl, protocol: 'h2c' } },
+    routes: [{ path: '/local', auth: 'none', upstream: 'local' }, { path: '/h2c', auth: 'none', upstream: 'h2c' }],
+    listen: { host: '127.0.0.1', port: 0, tls: { cert, key } },
+    decision: { host: '127.0.0.1', port: 0, grpc: { port: 0 } },
+    default_route: { auth: 'none', upstream: 'api' },
+  });
+  const session = await openHttp2(t, fixture.url);
+  const { 'HTTP/1.1': http1, 'HTTP/2': http2, WebSocket: webSocket, ext_authz: check, gRPC: grpc } = entrancesOf(fixture.server, session);
+  const upstream_address = new URL(upstream.url).host;
+  const get = (path: string, headers = {}) => ({ method: 'GET', path, headers });
+  for (const [path, bytes_sent] of [['/text', 6], ['/empty', 0], ['/large', 300_000], ['/pieces', 7]] as const) {
+    t.match(await recordOf(fixture, await http1(get(path))), { protocol: 'HTTP/1.1', bytes_sent, upstream_address }, path);
+    t.match(await recordOf(fixture, await http2(get(path))), { protocol: 'HTTP/2', bytes_sent, upstream_address }, path);
+  }
+  t.match(await recordOf(fixture, await http1(get('/local'))), { bytes_sent: 5, upstream_address: `unix://${socket}` });
+  t.match(await recordOf(fixture, await http1(get('/h2c'))), { bytes_sent: 3, upstream_address: new URL(h2cUrl).host });
+  t.match(await recordOf(fixture, await http1({ ...get('/text'), method: 'HEAD' })), { bytes_sent: 0, upstream_address });
+  t.match(await recordOf(fixture, await webSocket(get('/'))), { protocol: 'HTTP/1.1', status: 101, upstream_address });
+
+  for (const [name, ask] of Object.entries({ http1, http2, check })) {
+    const reply = await ask(get('/tokens'));
+    const record = await recordOf(fixture, reply);
+    t.ok(reply.status >= 400 && reply.text !== '', `${name} refuses`);
+    t.match(record, { bytes_sent: Buffer.byteLength(reply.text) }, name);
+    t.notOk('upstream_address' in record, 'nothing was forwarded');
+  }
+  const record = await recordOf(fixture, await grpc(get('/')));
+  t.match(record, { protocol: 'HTTP/2', outcome: 'allowed' });
+  t.notOk('bytes_sent' in record, 'the answer is no body');
+}); // prettier-ignore
+
+t.test('lines state their level as text, or as a number after a reload', async (t) => {
+  const fixture = await startFixture(t, { log: { level_format: 'text' }, audit: { to: 'stdout' }, routes: OPEN_STATUS });
+  const { url, server, configFile } = fixture;
+  const levels = (from = 0) => new Set(server.stdout().slice(from).split('\n').filter((line) => line.endsWith('}')).map((line) => (JSON.parse(line) as Line)['level']));
+  await fixture.token('superuser');
+  await recordOf(fixture, await send(url, '/status'));
+  t.same(levels(), new Set(['info']), 'ready, audit log and requests');
+  writeFileSync(configFile, stringify({ ...(parse(readFileSync(configFile, 'utf8')) as object), log: {} }));
+  t.equal((await send(server.admin, '/-/reload', { method: 'POST' })).status, 200);
+  const reloaded = server.stdout().length;
+  await fixture.token('superuser');
+  await recordOf(fixture, await send(url, '/status'));
+  t.same(levels(reloaded), new Set([30]));
+}); // prettier-ignore
+
+/** Gives a value at a path such as `a.b` to an object. */
+function put(target: Line, path: string, value: unknown): void {
+  const names = path.split('.');
+  const last = names.pop() as string;
+  let at = target;
+  for (const name of names) at = (at[name] ??= {}) as Line;
+  at[last] = value;
+}
+
+function take(from: Line, path: string): unknown {
+  const [name = '', ...rest] = path.split('.');
+  if (rest.length > 0) return take((from[name] ?? {}) as Line, rest.join('.'));
+  const { [name]: value } = from;
+  delete from[name];
+  return value;
+}
+
+interface Step {
+  readonly field: string;
+  readonly target_field: string;
+  readonly ignore_missing?: true;
+  readonly if?: string;
+  readonly [parameter: string]: unknown;
+}
+
+/** What an ingest pipeline of Elasticsearch makes of a line, for the processors of the page. */
+function ingest(processors: readonly Record<string, Step>[], message: string): Line {
+  const ctx: Line = { message };
+  for (const [kind = '', step] of processors.flatMap((each) => Object.entries(each))) {
+    const { field, target_field: target, ignore_missing: isOptional } = step;
+    if (step.if !== undefined && runInNewContext(step.if, { ctx }) !== true) continue;
+    if (kind === 'script') runInNewContext(step['source'] as string, { ctx });
+    else if (kind === 'set') put(ctx, field, 'value' in step ? step['value'] : take(structuredClone(ctx), step['copy_from'] as string));
+    else {
+      const value = take(ctx, field);
+      if (value === undefined && isOptional) continue;
+      if (value === undefined) throw new Error(`${field} is missing`);
+      if (kind === 'json') put(ctx, target, JSON.parse(value as string));
+      else if (kind === 'date') put(ctx, '@timestamp', new Date(value as string).toISOString());
+      else if (kind === 'rename') put(ctx, target, value);
+      else if (kind === 'gsub') put(ctx, target, (value as string).replace(new RegExp(step['pattern'] as string, 'g'), step['replacement'] as string));
+      else throw new Error(`unknown processor ${kind}`);
+    }
+  }
+  return ctx;
+} // prettier-ignore
+
+t.test('the snippets for Loki, Datadog and Elastic fit what is written', async (t) => {
+  const fixture = await startFixture(t, {
+    log: { level_format: 'text', fields: ['path', 'query', 'client', 'host', 'user_agent', 'timings'] },
+    routes: OPEN_STATUS,
+  });
+  const headers = { traceparent: '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01', 'User-Agent': 'probe' };
+  const key = await fixture.token('engineer', { scope: 'purge_select' });
+  const served = await recordOf(fixture, await send(fixture.url, '/status', { headers }));
+  const refused = await recordOf(fixture, await send(fixture.url, '/service/SVC1', { headers: { ...headers, 'Service-Key': key } }));
+  const written = new Set([...Object.keys(served), ...Object.keys(refused)]);
+  const [loki, agent, datadog, elastic] = blocksOf('docs/observability.md', 'Logs').filter(({ runBy }) => runBy !== undefined).map(({ text }) => text);
+
+  const maps = [...(loki ?? '').matchAll(/(?:expressions|values) = \{(.*)\}/g)].map(([, map = '']) => [...map.matchAll(/(\w+) = ""/g)].map(([, name = '']) => name));
+  const [read = [], ...used] = maps;
+  t.ok(read.length > 5 && read.every((name) => written.has(name)), 'fields that Alloy reads');
+  t.same(new Set([...used.flat(), 'time']), new Set(read), 'it uses what it reads');
+
+  const { logs } = parse(agent ?? '') as { logs: { log_processing_rules: { pattern: string; replace_placeholder: string }[] }[] };
+  const [{ pattern, replace_placeholder: replacement } = { pattern: '', replace_placeholder: '' }] = logs[0]?.log_processing_rules ?? [];
+  const renamed = JSON.parse(JSON.stringify(refused).replace(new RegExp(pattern, 'g'), replacement)) as Line;
+  const { status, ...others } = refused;
+  t.same(renamed, { ...others, status_code: status }, 'what the Agent sends');
+  const { processors } = JSON.parse(datadog ?? '') as { processors: { sources?: string[]; expression?: string }[] };
+  const sources = processors.flatMap(({ sources: names = [], expression = '' }) => [...names, ...(/^\w+/.exec(expression) ?? [])]);
+  t.ok(sources.length > 8 && sources.every((name) => name in renamed), 'fields that the pipeline maps');
+
+  const steps = (JSON.parse(elastic ?? '') as { processors: Record<string, Step>[] }).processors;
+  const { ms, time, request_id } = refused;
+  const found = ingest(steps, JSON.stringify(refused));
+  const { latchkey, ...common } = found;
+  t.same(common, {
+    '@timestamp': time, message: 'request', log: { level: 'info' }, trace: { id: '4bf92f3577b34da6a3ce929d0e0e4736' },
+    event: { kind: 'event', outcome: 'failure', duration: Math.round(Number(ms) * 1e6) },
+    http: { version: '1.1', request: { method: 'GET', id: request_id }, response: { status_code: 403, body: { bytes: refused['bytes_sent'] } } },
+    url: { path: '/service/SVC1' }, client: { ip: '127.0.0.1' }, user_agent: { original: 'probe' }, user: { id: 'engineer' },
+  });
+  t.match(latchkey, { outcome: 'scope', route: /./, decision: 'refused', token_id: /./, config_hash: /./ });
+  t.match(ingest(steps, JSON.stringify(served)), { event: { outcome: 'success' }, http: { response: { status_code: 200 } } });
+  t.match(ingest(steps, '{"level":"warn","time":"2026-03-04T10:20:30.123Z","msg":"other"}'), { message: 'other', log: { level: 'warn' } });
+}); // prettier-ignore
+
 t.test('a reload changes level, sampling and fields', async (t) => {
   const fixture = await startFixture(t, { log: { level: 'warn' }, workers: 2, routes: OPEN_STATUS });
   const { url, server, configFile } = fixture;
@@ -227,9 +384,15 @@ t.test('the configurations in docs/observability.md are valid and show the defau
     writeFileSync(file, `upstream: http://127.0.0.1:3000\n${text}`);
     return loadConfig(file).config.log;
   };
-  const [whole, short] = [...PAGE.matchAll(/```yaml\n([\s\S]*?)```/g)].map(([, text = '']) => read(text));
+  const [whole, short] = [...PAGE.matchAll(/```yaml\n(log:[\s\S]*?)```/g)].map(([, text = '']) => read(text));
   t.same(whole, read(''));
   t.match(short, { sample: 0.01, fields: ['path', 'timings'] });
-  for (const bad of ['level: loud', 'requests: some', 'sample: 2', 'fields: [password]'])
+  for (const bad of [
+    'level: loud',
+    'level_format: json',
+    'requests: some',
+    'sample: 2',
+    'fields: [password]',
+  ])
     t.throws(() => read(`log: { ${bad} }`), { code: 'CONFIG_REFUSED' }, bad);
 });

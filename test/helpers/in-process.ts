@@ -203,7 +203,7 @@ class Output {
     this.#note(upstream.name, target, fields);
     res.writeHead(200, '', [...responseFields, 'Content-Length', '0']);
     res.end();
-    owner.forwardEnded({ status: 200, aborted: null, sentAt: performance.now(), firstByteAt: performance.now() });
+    owner.forwardEnded({ status: 200, upstreamAddress: undefined, aborted: null, sentAt: performance.now(), firstByteAt: performance.now() });
     return { abort: () => undefined };
   }; // prettier-ignore
 
@@ -212,7 +212,7 @@ class Output {
     this.#note(upstream.name, target, fields);
     let head = 'HTTP/1.1 200 Accepted\r\nContent-Length: 0\r\n';
     for (let i = 0; i < responseFields.length; i += 2) head += `${responseFields[i]}: ${responseFields[i + 1]}\r\n`;
-    done({ status: 101 });
+    done({ status: 101, upstreamAddress: undefined });
     socket.end(`${head}\r\n`, 'latin1');
     return { abort: () => undefined };
   }; // prettier-ignore

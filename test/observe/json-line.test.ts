@@ -35,15 +35,24 @@ property(
     ),
 );
 
-property('a line begins with its own time', 1_000, fc.array(fc.integer({ min: 0, max: 4e12 })), (times) => {
-  for (const now of times) {
-    const { level, time, pid } = JSON.parse(`${Buffer.from(lineStart(now)).toString()}}`) as Record<
-      string,
-      unknown
-    >;
-    assert.deepStrictEqual(
-      { level, time, pid },
-      { level: 30, time: new Date(now).toISOString(), pid: process.pid },
-    );
-  }
-});
+const starts = fc.tuple(
+  fc.integer({ min: 0, max: 4e12 }),
+  fc.constantFrom('number' as const, 'text' as const),
+);
+property(
+  'a line begins with its own time, and its level in its own format',
+  1_000,
+  fc.array(starts),
+  (lines) => {
+    for (const [now, format] of lines) {
+      const { level, time, pid } = JSON.parse(`${Buffer.from(lineStart(now, format)).toString()}}`) as Record<
+        string,
+        unknown
+      >;
+      assert.deepStrictEqual(
+        { level, time, pid },
+        { level: format === 'text' ? 'info' : 30, time: new Date(now).toISOString(), pid: process.pid },
+      );
+    }
+  },
+);

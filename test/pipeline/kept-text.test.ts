@@ -89,7 +89,7 @@ t.test('what the access log keeps of a token is as long as its text', async (t) 
   const lines = new LineBuffer();
   const destination = lineDestination(lines);
   const log = new AccessLog(
-    logTo(destination, { level: 'info', configHash: 'x' }),
+    logTo(destination, { level: 'info', levelFormat: 'number', configHash: 'x' }),
     logSchema.parse({ fields: [] }),
     'x',
   );

@@ -792,7 +792,7 @@ t.test('a handshake that the upstream does not accept names the expiry of its to
   const refusal = { refusal: 'upstream_unreachable', detail: 'down' } as const;
   const upgrade: Services['upgrade'] = ({ refuse, done }) => {
     refuse(refusal);
-    done({ status: null });
+    done({ status: null, upstreamAddress: undefined });
     return { abort: () => undefined };
   };
   const { token, handshake } = await startInProcess(t, { tokens: { warn_before: '30d' } }, { services: () => ({ upgrade }) });

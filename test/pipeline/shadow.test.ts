@@ -147,7 +147,7 @@ t.test('the shadow policy predicts what the gate decides once it is in effect', 
   const after = createRuntime(
     { ...loaded, ...promoted, shadow: null },
     opened,
-    createLog({ level: 'fatal', configHash: 'none' }).log,
+    createLog({ level: 'fatal', levelFormat: 'number', configHash: 'none' }).log,
     undefined,
     undefined,
     () => ({ html: {} as never, assets: new Map() }),

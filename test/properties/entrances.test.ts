@@ -70,7 +70,7 @@ const EXCEPTIONS: readonly { readonly why: string; readonly detail: RegExp; read
 
 /** The entry of a request, without what differs in each, and with names in lower case. */
 function entryOf({ log }: Pick<Handled, 'log'>): Record<string, unknown> {
-  const { time: _, request_id: __, ms: ___, decision_ms: ____, upstream_ms: _____, ...rest } = log.find(({ msg }) => msg === 'request') ?? {};
+  const rest = without(log.find(({ msg }) => msg === 'request') ?? {}, PER_ENTRY);
   return JSON.parse(plain(JSON.stringify(rest))) as Record<string, unknown>;
 } // prettier-ignore
 
@@ -83,6 +83,7 @@ function plain(text: string): string {
 
 const auditOf = ({ audit }: Pick<Handled, 'audit'>) =>
   audit.map((entry) => ({ ...entry, time: 0, request_id: '' }));
+const PER_ENTRY = /^(time|request_id|.*ms|protocol|bytes_sent)$/;
 const PER_ANSWER =
   /^(date|x-request-id|connection|keep-alive|content-length|service-ratelimit-remaining|etag|last-modified)$/;
 const without = (fields: object, names: RegExp) =>

@@ -15,6 +15,10 @@ export const logSchema = z.strictObject({
     .enum(['debug', 'info', 'warn', 'error'], 'expected debug, info, warn or error')
     .default('info')
     .describe('The lowest level that is logged; requests have the level info'),
+  level_format: z
+    .enum(['number', 'text'], 'expected number or text')
+    .default('number')
+    .describe('How a line states its level: as a number, like 30, or as text, like info'),
   requests: z
     .enum(['all', 'refused', 'none'], 'expected all, refused or none')
     .default('all')

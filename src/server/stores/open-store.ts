@@ -9,6 +9,7 @@ import type { LoadedConfig } from '../../config/load.js';
 import type { Config } from '../../config/schema/config.js';
 import { type AuditLog, openAuditLog } from '../../observe/audit.js';
 import type { Destination } from '../../observe/destination.js';
+import type { LevelFormat } from '../../observe/json-line.js';
 import type { Log } from '../../observe/log.js';
 import { HashingProcess } from '../processes/hashing.js';
 import { Endings } from '../../store/endings.js';
@@ -36,6 +37,7 @@ export interface ServerProcess {
   readonly log: Log;
   readonly lines: Destination;
   readonly configHash: () => string | undefined;
+  readonly levelFormat: () => LevelFormat | undefined;
   /** Whether the process serves requests. A networked store then gets a cache. */
   readonly serves: boolean;
   readonly auditFailed: () => void;
@@ -96,7 +98,7 @@ function openAudit(loaded: LoadedConfig, server: ServerProcess | undefined): Aud
   let ownHash: string | undefined;
   return openAuditLog(loaded.config.audit, {
     configHash: server?.configHash ?? (() => (ownHash ??= configHash(loaded))),
-    ...(server === undefined ? {} : { log: server.lines }),
+    ...(server === undefined ? {} : { log: server.lines, levelFormat: server.levelFormat }),
     onFailure: (error) => {
       server?.auditFailed();
       if (throttle() === undefined) return;

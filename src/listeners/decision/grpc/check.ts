@@ -36,6 +36,8 @@ const INTERNAL = 13;
 const UNAVAILABLE = 14;
 const UNAUTHENTICATED = 16;
 
+const HTTP2 = { httpVersion: '2.0' };
+
 /** The reply that is counted and logged for an allowed request. */
 const ALLOWED: Reply = { status: 200 };
 
@@ -57,6 +59,7 @@ export function handleCheckCall(services: Services, maxSize: number, call: Check
     services,
     record,
     peer: call.peer,
+    req: HTTP2,
     recipient: call,
     isForwarded: false,
     maxSize,
