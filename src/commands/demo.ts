@@ -180,7 +180,6 @@ function refuseForeign(path: string, { uid, mode }: Stats): void {
   );
 }
 
-/** Maximum length of the echoed body, in characters; the rest is left out. */
 const MAX_SHOWN = 64 * 1024;
 
 async function startEcho(): Promise<string> {

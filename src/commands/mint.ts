@@ -100,7 +100,6 @@ function usersOf({ users }: ReturnType<typeof loadDirectory>): KnownUser[] {
   return users.map(({ id, customer_id: customerId, login, role }) => ({ id, customerId, login, role }));
 }
 
-/** Returns a user of the directory file, or one that the options describe. */
 function subjectOf(name: string, options: MintOptions, { users, role: usual }: Settings): Subject {
   const { customer, scope, services } = options;
   const byLogin = users.find(({ login }) => loginKey(login) === loginKey(name));

@@ -81,7 +81,6 @@ async function refuseUnlessEmpty(store: Store): Promise<void> {
     throw new CommandFailed('the store is not empty; restore into an empty store');
 }
 
-/** Returns the audit log that servers with this configuration write on this machine. */
 function ownAuditLog(to: string | null): string | null {
   return to !== null && to !== 'stdout' && existsSync(to) ? to : null;
 }

@@ -244,7 +244,6 @@ const OPTIONS: Readonly<Record<string, string>> = {
   addresses: '--address',
 };
 
-/** Prints a secret and the directory file entry that declares its token. Writes no file. */
 export function generate(options: GenerateOptions): void {
   const secret = newAccessToken();
   const entry = {

@@ -136,7 +136,6 @@ export function privateKeyIn(text: string): Read<KeyObject> {
 type ClientSetting = 'ca' | 'cert' | 'key';
 type ClientFiles = Readonly<Partial<Record<ClientSetting, string | null>>>;
 
-/** Checks the files of a TLS client. */
 export function checkTlsFiles(
   files: ClientFiles | null,
   note: (setting: ClientSetting, message: string) => void,

@@ -59,7 +59,6 @@ function faultsOf(
   return [source.fault(issue.path, message.join(''))];
 }
 
-/** Returns a hint with the sections that have a key, or the names that were probably meant. */
 function nameHint(schema: z.ZodType, path: Path, name: string, known: readonly string[]): string {
   if (known.includes(name)) return `; only the other type of ${String(path.at(-1))} has it`;
   const sections =
@@ -83,7 +82,6 @@ function keyOf(path: readonly PropertyKey[]): string {
   return typeof last === 'number' ? '-' : `${String(last)}:`;
 }
 
-/** Whether the kind of a value is wrong, and not its content. */
 function isAboutKind(issue: z.core.$ZodIssue): boolean {
   return (
     issue.code === 'invalid_type' || (issue.code === 'invalid_union' && issue.discriminator === undefined)
@@ -95,7 +93,6 @@ function wantsQuotes(issue: z.core.$ZodIssue, input: unknown): boolean {
   return isUnquoted && issue.code === 'invalid_type' && /^expected (text|an id)$/.test(issue.message);
 }
 
-/** The usual names of the kinds of YAML values, and an example of each. */
 const KINDS: Readonly<Record<string, readonly [name: string, form?: string]>> = {
   array: ['a list', '[a, b]'],
   object: ['a mapping', '{ key: value }'],

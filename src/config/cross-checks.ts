@@ -128,9 +128,7 @@ function checkWebhooks({ webhooks, tokens }: Config, add: Add): void {
   });
 }
 
-/**
- * Returns why the address in a URL must not be connected to. Host names are checked when they are resolved.
- */
+/** Why an address must not be connected to. Host names are checked when they are resolved. */
 function refusalOf(url: string, allowPrivate: boolean): string | undefined {
   try {
     refuseLiteral(new URL(url).hostname, allowPrivate);
@@ -198,7 +196,6 @@ function checkUpstream(config: Config, name: string, add: Add): void {
   checkTlsFiles(tls, (key, message) => fault(['tls', key], message));
 }
 
-/** Warns of upstreams with the address of the public port, and of sites that serve a name of their own. */
 export function upstreamWarnings(config: Config, lines: Lines): ConfigWarning[] {
   return Object.entries(config.upstreams).flatMap(([name, upstream]) => {
     const line = lines[`upstreams.${name}`] ?? lines['upstream'] ?? null;

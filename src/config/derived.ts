@@ -106,7 +106,6 @@ export function namedHosts({ routes, interface: { hosts } }: Config): string[] {
   );
 }
 
-/** Returns the names of the routes that are open to everybody, with their methods. */
 export function openRoutes({ listen, routes, default_route }: Config): string[] {
   const ready = listen.ready_path === null ? [] : [`GET ${listen.ready_path}`];
   const named = routes.flatMap(({ auth, methods = [], host = '', path }) =>
@@ -135,7 +134,6 @@ export function reservedIdentity({ identity }: Config): { names: string[]; prefi
   };
 }
 
-/** Returns a setting at the top, in each route and in the default route, with its path. */
 export function settingsOf<Key extends 'cors' | 'on_unauthenticated'>(config: Config, key: Key) {
   const { routes, default_route: fallback } = config;
   return [
@@ -145,7 +143,6 @@ export function settingsOf<Key extends 'cors' | 'on_unauthenticated'>(config: Co
   ] as const;
 }
 
-/** Whether pages of any other origin may read responses. */
 export function hasCors(config: Config): boolean {
   return settingsOf(config, 'cors').some(([settings]) => settings !== false && settings != null);
 }

@@ -172,7 +172,6 @@ function checkDeclaredTokens(
   });
 }
 
-/** Warns of customers and services of providers and issuers that the directory file lacks. */
 export function referenceWarnings(
   { login, jwt_issuers: issuers }: Config,
   { customers, services }: Pick<DirectoryFile, 'customers' | 'services'>,

@@ -23,7 +23,6 @@ export interface Problem {
 /** Reports a problem at a path. The message is shown after the path. */
 export type Add = (path: Path, message: string) => void;
 
-/** Returns the problems that a check adds. */
 export function problemsOf(check: (add: Add) => void): Problem[] {
   const problems: Problem[] = [];
   check((path, message) => {

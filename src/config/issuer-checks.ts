@@ -47,7 +47,6 @@ function checkLoginPage(config: Config, add: Add): void {
   }
 }
 
-/** Checks that no name and no issuer is listed twice. */
 function checkDistinct(what: string, list: readonly { name: string; issuer: string }[], at: Add): void {
   for (const key of ['name', 'issuer'] as const)
     list.forEach((each, i) => {

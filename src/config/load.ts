@@ -206,9 +206,7 @@ export interface Candidate {
   readonly fileOf: (key: string) => string;
 }
 
-/**
- * Reads a whole configuration, or only sections that decide requests. @throws ConfigError with every fault
- */
+/** Reads a whole configuration, or only sections that decide requests. @throws ConfigError */
 export function loadCandidate(
   file: string,
   running: LoadedConfig,

@@ -12,7 +12,6 @@ export interface CompiledPolicy {
   readonly policy: Policy;
 }
 
-/** Compiles the routes, with those of built-in endpoints, and the policy tables. */
 export function compilePolicy(config: Config, lines: Lines): CompiledPolicy {
   const { on_unauthenticated: byDefault } = config;
   const { cors = config.cors, on_unauthenticated = byDefault } = config.default_route;

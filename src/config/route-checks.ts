@@ -198,7 +198,6 @@ function isGiven(routes: Iterable<Route>, host: string | null, path: string, met
   return [...routes].some((route) => pathKey(route) === wanted && (route.methods?.includes(method) ?? true));
 }
 
-/** Returns the segments of a path, with all parameters alike. */
 function shapeOf(path: string): string[] {
   return path
     .slice(1)

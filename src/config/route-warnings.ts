@@ -24,9 +24,7 @@ function openWarnings({ config, lines }: Pick<LoadedConfig, 'config' | 'lines'>)
   });
 }
 
-/**
- * Warns of routes that take HEAD only because they name GET, where another rule would decide it differently.
- */
+/** Warns of routes that take HEAD only because of GET, where another rule would decide otherwise. */
 function headWarnings({ config, lines }: Pick<LoadedConfig, 'config' | 'lines'>): ConfigWarning[] {
   const { sites } = compilePolicy(config, lines);
   const { sites: without } = compilePolicy({ ...config, routes: config.routes.map(withoutGet) }, lines);
@@ -100,7 +98,6 @@ function headOf(sites: Sites, route: RouteDefinition, path: string) {
   return typeof match === 'string' ? null : match;
 }
 
-/** Returns warnings about the shadow policy, each with its file. */
 export function shadowWarnings(loaded: LoadedConfig): string[] {
   const { shadow } = loaded;
   const promoted = withShadow(loaded);

@@ -64,7 +64,6 @@ export function isSecretAt(layers: SchemaLayers): boolean {
   return layers.some((layer) => z.globalRegistry.get(layer)?.['secret'] === true);
 }
 
-/** Whether these schemas mark the path of a URL as a secret. */
 export function hasSecretPathAt(layers: SchemaLayers): boolean {
   return factsOf(layers).secret === 'path';
 }
@@ -83,7 +82,6 @@ export function replaceAt<T>(value: T, path: readonly string[], replace: (part: 
   return Object.fromEntries(entries) as T;
 }
 
-/** Returns the combined facts of the schemas at a path. */
 function factsOf(layers: SchemaLayers): Facts {
   return Object.assign({}, ...layers.map((layer) => z.globalRegistry.get(layer))) as Facts;
 }

@@ -200,7 +200,6 @@ function listOf(document: Document, text: string, { range = null }: Scalar): YAM
   return list;
 }
 
-/** Returns the path of a node. @param ancestors as `visit` passes them */
 function pathOf(key: number | string | null, ancestors: readonly unknown[]): string[] {
   const path: string[] = [];
   for (const [i, each] of ancestors.entries()) {
@@ -241,16 +240,13 @@ function expandText(text: string, folder: string, env: NodeJS.ProcessEnv, isAllo
   return fault === undefined ? { expands, text: result } : { expands, fault };
 }
 
-/**
- * Converts an unquoted `${PORT}` alone to a number or boolean, as if its value were in the file.
- */
+/** Converts an unquoted `${PORT}` alone to a number or boolean, as if it were in the file. */
 function retype(text: string, before: string): unknown {
   if (!ALONE.test(before)) return text;
   if (/^-?\d{1,15}$/.test(text)) return Number(text);
   return text === 'true' ? true : text === 'false' ? false : text;
 }
 
-/** The text that replaces `${...}`, or its fault. */
 type Replacement = { readonly value: string } | { readonly fault: string };
 
 /** @param text `NAME`, or `NAME:-default` for a default if the variable is unset or empty */

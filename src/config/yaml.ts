@@ -32,7 +32,6 @@ export function offsetOf(document: Document, path: Path, place: 'key' | 'value')
   return offset;
 }
 
-/** Returns the line of every node, by its path joined by dots. */
 export function linesOf(document: Document, counter: LineCounter): Record<string, number> {
   const lines: Record<string, number> = {};
   const walk = (node: unknown, path: string): void => {
@@ -52,7 +51,6 @@ function startOf(node: unknown): number {
   return (node as Node | null | undefined)?.range?.[0] ?? 0;
 }
 
-/** A fault, and its offset in the text. */
 interface YamlFault {
   readonly at: number;
   readonly message: string;

@@ -118,7 +118,6 @@ export function isPrivateAddress(address: string): boolean {
   return kindOfAddress(address) === 'private';
 }
 
-/** @param agent the name of this program */
 export function bytesOf(probe: Probe, authority: string, agent: string): Buffer {
   const { method = 'GET', target, host = authority, fields = [], lines = [], body = '' } = probe;
   const names = new Set(fields.map(([name]) => name.toLowerCase()));
@@ -185,7 +184,6 @@ function shown(response: IncomingMessage | undefined, body: Buffer, isEnded: boo
   return { status, fields, body: body.subarray(0, MAX_BODY).toString('utf8'), isKept };
 } // prettier-ignore
 
-/** Whether a server speaks HTTP/2 with prior knowledge. */
 export async function speaksHttp2({ host, port, timeout = PROBE_MS }: Destination): Promise<boolean> {
   const session = connectHttp2(`http://${isIP(host) === 6 ? `[${host}]` : host}:${port}`);
   const begun = once(session, 'remoteSettings', { signal: AbortSignal.timeout(timeout) });

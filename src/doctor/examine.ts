@@ -51,7 +51,6 @@ export const CHECKS: readonly Check[] = [
 const MAX_MS = 120_000;
 const CONCURRENCY = 4;
 
-/** The result of a check, worst first. */
 export type Result = Severity | 'unknown' | 'ok';
 
 export type Report = Awaited<ReturnType<typeof examine>>;

@@ -17,7 +17,6 @@ export interface ReportedRoute {
 }
 
 export interface ChangedRoute {
-  /** A path of such a request for each method. */
   readonly examples: Readonly<Record<string, string>>;
   readonly config: ReportedRoute | null;
   readonly against: ReportedRoute | null;

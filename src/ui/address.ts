@@ -1,6 +1,5 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 
-/** A view of the page. */
 export type Route = 'tokens' | 'organisation' | 'sessions' | 'new';
 
 /** URL fragments of the views. Secrets are never in them. */
@@ -11,7 +10,6 @@ export const LINKS: Readonly<Record<Route, string>> = {
   new: '#/tokens/new',
 };
 
-/** Parses a URL fragment. An unknown one leads to the first view. */
 export function readRoute(hash: string): Route {
   return (Object.keys(LINKS) as Route[]).find((view) => LINKS[view] === hash) ?? 'tokens';
 }
@@ -35,17 +33,13 @@ export function useRoute(): Route {
 /** The question asked before a view is left; null when nothing would be lost. */
 let question: string | null = null;
 
-/**
- * Sets the question asked before leaving the view or the page. For the latter, the browser uses its
- * own wording.
- */
+/** For leaving the page, the browser uses its own wording. */
 export function askBeforeLeaving(text: string | null): void {
   question = text;
   if (text === null) removeEventListener('beforeunload', refuse);
   else addEventListener('beforeunload', refuse);
 }
 
-/** Asks the user for confirmation if something would be lost. */
 export function mayLeave(): boolean {
   return question === null || confirm(question);
 }
@@ -63,8 +57,6 @@ export interface Arrival {
 }
 
 /**
- * Reads the parameters in the page's URL, and removes those that apply only once.
- *
  * A return path that is a view of the page becomes its URL: going there after a login would not
  * load the page again. Any other stays, so that a reload keeps it.
  */
@@ -94,16 +86,11 @@ function wasRedirected(): boolean {
   return entry instanceof PerformanceNavigationTiming && entry.redirectCount > 0;
 }
 
-/** Returns the return path of the current view. */
 export function currentView(): string {
   return `${location.pathname}${location.hash}`;
 }
 
-/**
- * Returns the URL at which a login at a provider begins.
- *
- * @param fresh whether the provider must ask for the login again
- */
+/** @param fresh whether the provider must ask for the login again */
 export function loginLink(provider: string, returnTo: string | undefined, fresh = false): string {
   const query = new URLSearchParams({
     ...(returnTo === undefined ? {} : { return_to: returnTo }),
@@ -112,7 +99,6 @@ export function loginLink(provider: string, returnTo: string | undefined, fresh 
   return `oidc/${provider}/login?${query}`;
 }
 
-/** Returns the URL that leads to the provider after the session here has ended. */
 export function logoutLink(provider: string): string {
   return `oidc/${provider}/logout`;
 }
@@ -124,10 +110,7 @@ export function hasProviders(): boolean {
 
 const MAX_PATH = 2_048;
 
-/**
- * Returns the path of a return address if it can only lead to the same origin. The server applies
- * the same rule.
- */
+/** Undefined if it could lead to another origin. The server applies the same rule. */
 export function ownPath(address: string | null, origin: string): string | undefined {
   if (address === null || address.length > MAX_PATH) return undefined;
   const path = address.startsWith(`${origin}/`) ? address.slice(origin.length) : address;

@@ -112,12 +112,10 @@ export function Select<Value extends string>({
 
 interface OptionsProps {
   readonly legend: string;
-  /** Of its inputs. */
   readonly name: string;
   readonly children: ComponentChildren;
 }
 
-/** A group of {@link Option}s. */
 export function Options({ legend, name, children }: OptionsProps) {
   const id = useId();
   const error = useError(name);
@@ -180,7 +178,6 @@ export function readProof(form: HTMLFormElement): Proof {
   };
 }
 
-/** By input name. */
 export function missingProof({ login, password, otp }: Proof, wantsOtp: boolean): Record<string, string> {
   return {
     ...(login === '' ? { login: 'Enter your login name, an e-mail address.' } : {}),
@@ -215,7 +212,6 @@ const NONE: FormFaults = { fields: {}, failure: undefined };
 
 const Faults = createContext(NONE);
 
-/** Empty when there is none. */
 function useError(name: string): string {
   return useContext(Faults).fields[name] ?? '';
 }

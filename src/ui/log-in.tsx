@@ -14,10 +14,7 @@ import {
 import { Logo, Problem } from './parts.js';
 import { explainLoginFailure } from './words.js';
 
-/**
- * Why the log-in is shown: first visit, ended session, log-out, or a session cookie that was not
- * kept.
- */
+/** Why the log-in is shown. */
 export type LogInReason = 'first' | 'ended' | 'left' | 'no_cookie';
 
 const REASONS: Record<LogInReason, string> = {
@@ -35,7 +32,6 @@ interface LogInProps {
 
 const PASSWORD_ONLY: LoginMethods = { password: true, providers: [] };
 
-/** Asks for name and password, and for a one-time password only when the account has one. */
 export function LogIn({ reason, arrival, onDone }: LogInProps) {
   const { busy, otp, faults, begin, refuse, correct, fail, forgetOtp } = useFormState();
   const methods = useLoginMethods();
@@ -107,10 +103,7 @@ export function LogIn({ reason, arrival, onDone }: LogInProps) {
   ); // prettier-ignore
 }
 
-/**
- * Returns the login methods; undefined while loading. If they cannot be fetched, only the password
- * is offered.
- */
+/** Undefined while loading. If they cannot be fetched, only the password is offered. */
 function useLoginMethods(): LoginMethods | undefined {
   const [methods, setMethods] = useState(hasProviders() ? undefined : PASSWORD_ONLY);
   useEffect(() => {
@@ -122,11 +115,9 @@ function useLoginMethods(): LoginMethods | undefined {
 
 interface ProvidersProps {
   readonly methods: LoginMethods;
-  /** Where to go after the login. */
   readonly returnTo: string | undefined;
 }
 
-/** A button for each provider, above the form for users with a password. */
 function Providers({ methods: { providers, password }, returnTo }: ProvidersProps) {
   if (providers.length === 0) return null;
   return (

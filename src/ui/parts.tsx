@@ -57,7 +57,6 @@ interface DialogFormProps extends DialogProps {
   readonly cancel: string;
   readonly submit: string;
   readonly isDangerous?: boolean;
-  /** Another button, between the two. */
   readonly more?: ComponentChildren;
   readonly onSubmit: (form: HTMLFormElement) => void;
 }
@@ -146,7 +145,6 @@ export function LastUse({ token }: { readonly token: Token }) {
 interface TitleProps {
   readonly text: string;
   readonly lead?: string | false;
-  /** The main action of the view. */
   readonly children?: ComponentChildren;
 }
 
@@ -162,7 +160,6 @@ export function Title({ text, lead = false, children }: TitleProps) {
   );
 }
 
-/** Stands where a list has nothing to show. */
 export function Empty({ title, children }: { readonly title: string; readonly children: ComponentChildren }) {
   return (
     <div class="empty">

@@ -23,7 +23,6 @@ interface TokenDialogProps {
   /** Undefined unless the token was rotated. */
   readonly replacement: Token | undefined;
   readonly onClose: () => void;
-  /** Fetches all tokens again. */
   readonly onReload: () => void;
   /**
    * @param token undefined when it no longer exists

@@ -77,7 +77,6 @@ interface Column {
   readonly cell: (row: Row) => ComponentChildren;
 }
 
-/** Between the name and the actions. */
 const COLUMNS: readonly Column[] = [
   { label: 'Owner', sortKey: 'owner', cell: ({ owner }) => owner },
   { label: 'Scope', cell: ({ scope }) => scope },

@@ -169,7 +169,6 @@ export function rotationState(old: Token, replacement: Token, now: number): Rota
   return now - Date.parse(old.last_seen_at) < QUIET_MS ? 'both_used' : 'quiet';
 }
 
-/** Says how far a rotation has come, and what to do. */
 export function advice(state: RotationState, { last_seen_at: usedAt, user_agent: client, ip }: Token, now: number): string {
   const use =
     usedAt === null

@@ -41,7 +41,6 @@ const SYSTEMS: readonly (readonly [name: string, pattern: RegExp])[] = [
   ['Linux', /Linux/],
 ];
 
-/** As a browser and its system, or a program and its version. */
 export function describeClient(userAgent: string | null): string {
   if (userAgent === null || userAgent.trim() === '') return 'unnamed client';
   for (const [name, pattern] of BROWSERS) {

@@ -31,7 +31,6 @@ export function filled(text: string): string {
   return text;
 }
 
-/** Parses an http or https URL without user, query and fragment. */
 export function httpUrl(text: string): URL {
   if (/^https?:\/\/[^?#@\s]+$/i.test(text) && URL.canParse(text)) return new URL(text);
   const isHost = /^[\w.-]+(?::\d+)?$/.test(text);

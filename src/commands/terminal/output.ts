@@ -51,7 +51,6 @@ export async function reportList(
   report(options, value, rows.length === 0 ? none : (await renderList(rows, columns)).trimEnd());
 }
 
-/** @param columns the fields to show, which also name the columns */
 export async function renderList(rows: readonly object[], columns: readonly string[]): Promise<string> {
   const headings = columns.map((name) =>
     name
@@ -78,7 +77,6 @@ function isTime(value: Cell): value is string {
   return typeof value === 'string' && /^\d{4}-\d\d-\d\dT[\d:.]+(?:Z|\+00:00)$/.test(value);
 }
 
-/** Prints each field that is set on a line of its own. */
 export function reportRecord(options: { readonly json?: true }, value: object): void {
   const shown = Object.entries(value as Readonly<Record<string, Cell>>)
     .map(([name, field]) => [name.replaceAll('_', ' '), field === false ? 'no' : cellOf(field), isTime(field) ? `  ${field}` : ''] as const)
@@ -88,7 +86,6 @@ export function reportRecord(options: { readonly json?: true }, value: object): 
   report(options, value, lines.join('\n'));
 } // prettier-ignore
 
-/** Formats a value as indented JSON. Misleading characters of clients are escaped. */
 export function asJson(value: unknown): string {
   return `${printableLines(JSON.stringify(value, null, 2))}\n`;
 }

@@ -44,7 +44,6 @@ function readSecretFile(file: string): Buffer {
   }
 }
 
-/** @param what name of the secret, for the error message */
 export function readSecret(file: string, what: string): string {
   const secret = readSecretFile(file).toString();
   if (secret === '')

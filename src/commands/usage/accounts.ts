@@ -2,7 +2,6 @@ import { Argument, Command, Option } from 'commander';
 import { REMOVABLE } from '../../store/records.js';
 import { calls, collect, configOption, jsonOption, listOf, passwordFileOption } from '../terminal/options.js';
 
-// The implementation of a command is loaded when it is called.
 const sessionWork = async () => import('../session.js');
 const storeWork = async () => import('../store.js');
 const tokenWork = async () => import('../token.js');

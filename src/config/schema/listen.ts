@@ -5,7 +5,6 @@ import { filePath, integer, orNull, text, browserOrigin, timeLimit, size } from 
 /** Hosts that stand for every address of the machine. */
 export const EVERY_ADDRESS: ReadonlySet<string> = new Set(['0.0.0.0', '::']);
 
-/** An address, or a name of this machine. */
 const host = text
   .refine(
     (value) => isIP(value) !== 0 || /^[A-Za-z0-9._-]+$/.test(value),
@@ -75,7 +74,6 @@ export const adminSchema = z.strictObject({
     .describe('Public host names at which this port accepts requests'),
 });
 
-/** The listeners for proxies that request decisions. */
 export const decisionSchema = z.strictObject({
   host: host.optional().describe('The address to listen on; 127.0.0.1 if not set'),
   port: port.optional().describe('The port to listen on; 9902 if not set, or none if grpc is set and host is not'),
@@ -86,7 +84,6 @@ export const decisionSchema = z.strictObject({
     .meta({ example: '{ port: 9903 }' }),
 }); // prettier-ignore
 
-/** The address of a listener. */
 export interface ListenAddress {
   readonly host: string;
   readonly port: number;

@@ -2,7 +2,6 @@ import { z } from 'zod';
 import { text, collectorUrl, flag, integer, durationBetween } from './units.js';
 import { WEBHOOK_EVENTS } from '../../domain/webhook.js';
 
-/** Optional fields of a request entry. The others are always present. */
 const LOG_FIELDS = ['path', 'query', 'client', 'host', 'user_agent', 'timings'] as const;
 
 const share = z

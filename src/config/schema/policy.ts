@@ -92,7 +92,6 @@ export const corsSchema = z.strictObject({
   max_age: duration.prefault('10m').describe('How long browsers cache the response to a preflight'),
 });
 
-/** Maximum length in characters: a sentence or two below a check box. */
 const MAX_DESCRIPTION = 300;
 
 const pattern = z

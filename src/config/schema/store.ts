@@ -114,7 +114,6 @@ const postgres = z.strictObject({
   sealing_key: sealingKey,
 });
 
-/** Where users, tokens and sessions are stored. */
 export const storeSchema = z.discriminatedUnion(
   'type',
   [lmdb, redis, postgres],

@@ -97,7 +97,6 @@ export const claimName = text.refine(
   'expected a JSON pointer: write "~" in a name as ~0, and "/" as ~1',
 );
 
-/** A setting that is null unless it is set. */
 export function orNull<T extends z.ZodType>(type: T): z.ZodPrefault<z.ZodNullable<T>> {
   return type.nullable().prefault(null as z.input<z.ZodNullable<T>> & null);
 }
@@ -105,7 +104,6 @@ export function orNull<T extends z.ZodType>(type: T): z.ZodPrefault<z.ZodNullabl
 export const filePath = text.meta({ path: true });
 export const writtenPath = filePath.meta({ written: true });
 
-/** The files of a TLS client. */
 export const tlsFiles = {
   ca: orNull(filePath).describe('File with the authorities to trust instead of the public ones (PEM)'),
   cert: orNull(filePath).describe('File with a client certificate and its chain (PEM)'),
@@ -187,7 +185,6 @@ export const publicOrigin = urlWith(
   'an origin like https://api.example, without a path or "/" at its end; http:// only for a loopback address',
 );
 
-/** An origin as browsers send it in `Origin`. */
 export const browserOrigin = text.refine(
   (value) => URL.canParse(value) && isPlainUrl(new URL(value)) && new URL(value).origin === value,
   'expected an origin as browsers send it, like https://api.example:8443, without a default port, a path or "/" at its end',

@@ -2,9 +2,7 @@ import type { Check, Deployment, Finding } from '../check.js';
 import type { Field, Probe } from '../client.js';
 import { describeAnswer, findingOf, probeOf } from '../compare.js';
 
-/**
- * Two servers may see their ends in different places, which coincide here: no bytes are left over.
- */
+/** Two servers may see their ends in different places; here, these coincide. */
 const AMBIGUOUS: readonly (readonly [string, Partial<Probe>])[] = [
   ['Transfer-Encoding with a space before the colon', { fields: [['Content-Length', '5']], lines: ['Transfer-Encoding : chunked'], body: '0\r\n\r\n' }],
   ['an unknown Transfer-Encoding', { fields: [['Content-Length', '5'], ['Transfer-Encoding', 'xchunked']], body: '0\r\n\r\n' }],
@@ -49,7 +47,6 @@ async function accepted(deployment: Deployment, label: string, probe: Partial<Pr
   return isRefused || !answer.isKept ? [] : [`${label}: ${describeAnswer(answer)}, and the connection stays open`];
 } // prettier-ignore
 
-/** Returns paths at which a client can offer the API any protocol. */
 async function upgrades(deployment: Deployment): Promise<string[]> {
   const { marker } = deployment;
   const open = deployment.subjects.filter(({ verdict }) => verdict === 'passed');

@@ -65,7 +65,6 @@ const SPELLINGS: readonly Spelling[] = [
   asLines('with a NUL in the name', (name, value) => `${name}\0: ${value}`),
 ]; // prettier-ignore
 
-/** Returns a value that a careless API would trust. */
 function meaningful(name: string): string {
   if (/role|groups/i.test(name)) return 'superuser';
   if (/scope/i.test(name)) return 'global';
@@ -243,7 +242,6 @@ async function obeyedOn(deployment: Deployment, subject: Subject): Promise<Findi
   ];
 } // prettier-ignore
 
-/** Whether an API that echoes its header fields shows this one. */
 async function reaches(deployment: Deployment, subject: Subject, field: Field): Promise<boolean> {
   const answer = await deployment.send(probeOf(subject, { fields: [field] }));
   return verdictOf(answer) !== 'refused' && echoedIn(answer, [field]).length > 0;

@@ -118,7 +118,6 @@ function readingsBack(path: string, open: string): string[] {
   return [...direct, `${path}${up('%2f..')}%2f${open.slice(1)}`, ...behind];
 }
 
-/** Returns targets that begin with a public path and lead to a protected one. */
 function readingsThrough(open: string, path: string, isOpen: boolean): string[] {
   const base = open.replace(/\/$/, '');
   const up = (step: string) => step.repeat(Math.max(base.split('/').length - 1, 1));

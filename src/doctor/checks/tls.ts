@@ -118,7 +118,6 @@ const HTTPS_PORT = 443;
 const REDIRECT =
   'Redirect plain HTTP to https, or do not serve it (nginx: return 308 https://api.example$request_uri; in a server of its own; Latchkey: no second listener without tls): clients that use it send their tokens in plain text.';
 
-/** Reports ports that serve the API without TLS. Such a port may only redirect. */
 async function plainFindings(deployment: Deployment): Promise<Finding[]> {
   const { to, options } = deployment;
   const same = { ...to, isTls: false, port: to.port === HTTPS_PORT ? HTTP_PORT : to.port };
