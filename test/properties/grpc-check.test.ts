@@ -81,7 +81,7 @@ const utf8 = (fields: object) =>
     Object.entries(fields).map(([name, value]) => [name, Buffer.from(String(value), 'latin1').toString()]),
   );
 const record = (log: readonly Record<string, unknown>[]) => {
-  const { time: _, request_id: __, ms: ___, decision_ms: ____, ...rest } = log.find(({ msg }) => msg === 'request') ?? {};
+  const { time: _, request_id: __, ms: ___, decision_ms: ____, protocol: _____, bytes_sent: ______, ...rest } = log.find(({ msg }) => msg === 'request') ?? {};
   return rest;
 }; // prettier-ignore
 const statusOf = (status: number) => (status < 300 || status === 401 || status >= 500 ? status : 403);
