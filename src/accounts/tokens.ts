@@ -1,3 +1,7 @@
+// src/accounts: operations on tokens, sessions, passwords, the directory.
+// May import store and all below.
+// Results carry their audit events, which endpoints and commands record.
+
 import { z } from 'zod';
 import type { Config } from '../config/schema/config.js';
 import type { AuditEvent } from '../domain/audit.js';

@@ -1,3 +1,7 @@
+// src/commands: a file for each noun of the command line.
+// May import doctor, policy-diff and all below.
+// `withStore` opens the store for a command; `usage` names the file of each.
+
 import { statSync } from 'node:fs';
 import { userInfo } from 'node:os';
 import { join } from 'node:path';
