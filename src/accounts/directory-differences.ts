@@ -5,7 +5,7 @@ import type { Customer, Service, User } from '../domain/user.js';
 import type { Changes } from '../store/core/directory-checks.js';
 import { isGlobalApiTokenUser } from './legacy-keys.js';
 import type { AuditEvent, AuditOutcome } from '../domain/audit.js';
-import { tokenCreatedEvent, tokenRevokedEvent } from './token-audit-events.js';
+import { tokenCreatedEvent, tokenRevokedEvent } from './audit-events.js';
 import { userDeletedEvent, userWrittenEvents } from './user-audit-events.js';
 
 /** What a directory file can declare, by id. */

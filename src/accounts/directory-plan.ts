@@ -6,7 +6,7 @@ import { partsOf } from '../store/parts.js';
 import { removalTime, type Store } from '../store/core/store.js';
 import type { Directory } from './declared-directory.js';
 import { planDeclaredTokens } from './declared-tokens.js';
-import { changedKeyOwners, changedUsers, type UserSecrets } from './declared-users.js';
+import { changedKeyOwners, changedUsers, type UserSecrets } from './declared-records.js';
 import { type Difference, differencesOf, type Known } from './directory-differences.js';
 import {
   globalApiTokenUser,

@@ -4,7 +4,7 @@ import type { ChangeRefused } from '../store/core/directory-checks.js';
 import { OutcomeUnknown, StoreUnavailable } from '../store/faults.js';
 import type { Store } from '../store/core/store.js';
 import type { Directory } from './declared-directory.js';
-import type { UserSecrets } from './declared-users.js';
+import type { UserSecrets } from './declared-records.js';
 import type { Difference } from './directory-differences.js';
 import { type Plan, planDirectory } from './directory-plan.js';
 import { isTransientRefusal } from './refused-change.js';

@@ -24,7 +24,7 @@ import {
   tokenParameters,
   unknownService,
 } from './parameters.js';
-import { tokenCreatedEvent, tokenRevokedEvent } from './token-audit-events.js';
+import { tokenCreatedEvent, tokenRevokedEvent } from './audit-events.js';
 import { type ChangedToken, changeToken } from './token-changes.js';
 import { reportingUnknown } from './unconfirmed.js';
 

@@ -7,7 +7,7 @@ import { storeMetrics } from '../../observe/metrics.js';
 import { removalTime, type Store } from '../../store/core/store.js';
 import type { OpenedStore } from './open-store.js';
 import { reportEndedOverlaps } from '../../accounts/token-rotations.js';
-import { tokenExpiringEvent } from '../../accounts/token-audit-events.js';
+import { tokenExpiringEvent } from '../../accounts/audit-events.js';
 import type { EpochMs } from '../../util/time.js';
 import { partsOf } from '../../store/parts.js';
 
