@@ -3,10 +3,9 @@ import { counted } from '../util/text.js';
 import type { Token } from '../domain/token.js';
 import type { Customer, Service, User } from '../domain/user.js';
 import type { Changes } from '../store/core/directory-checks.js';
-import { isGlobalApiTokenUser } from './legacy-keys.js';
+import { isGlobalApiTokenUser } from './declared-records.js';
 import type { AuditEvent, AuditOutcome } from '../domain/audit.js';
-import { tokenCreatedEvent, tokenRevokedEvent } from './token-audit-events.js';
-import { userDeletedEvent, userWrittenEvents } from './user-audit-events.js';
+import { tokenCreatedEvent, tokenRevokedEvent, userDeletedEvent, userWrittenEvents } from './audit-events.js';
 
 /** What a directory file can declare, by id. */
 export interface Known {

@@ -4,18 +4,20 @@ import { type Customer, isSameUser, loginKey, type Service, type User } from '..
 import type { Changes } from '../store/core/directory-checks.js';
 import { partsOf } from '../store/parts.js';
 import { removalTime, type Store } from '../store/core/store.js';
-import type { Directory } from './declared-directory.js';
-import { planDeclaredTokens } from './declared-tokens.js';
-import { changedKeyOwners, changedUsers, type UserSecrets } from './declared-users.js';
-import { type Difference, differencesOf, type Known } from './directory-differences.js';
 import {
+  changedKeyOwners,
+  changedUsers,
+  type Directory,
   globalApiTokenUser,
   isGlobalApiTokenUser,
   isMoved,
   legacyTokens,
+  planDeclaredTokens,
   staleKeys,
+  type UserSecrets,
   withLimitsOf,
-} from './legacy-keys.js';
+} from './declared-records.js';
+import { type Difference, differencesOf, type Known } from './directory-differences.js';
 import { hasActiveTokens, pendingDeletionOf } from './pending-deletions.js';
 
 export interface Plan {

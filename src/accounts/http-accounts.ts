@@ -9,11 +9,11 @@ import type { AuditEvent } from '../domain/audit.js';
 import { fetchLimited, openAgent } from '../net/fetch-limited.js';
 import type { Changes } from '../store/core/directory-checks.js';
 import type { DirectoryStore } from '../store/core/directory.js';
-import type { Accounts, Checked, Proof } from './accounts.js';
-import { isGlobalApiTokenUser } from './legacy-keys.js';
+import type { Accounts, Checked, Proof } from './stored-accounts.js';
+import { isGlobalApiTokenUser } from './declared-records.js';
 import { LoginQueue } from './passwords.js';
 import { reportingUnknown } from './unconfirmed.js';
-import { userChangedEvent, userWrittenEvents } from './user-audit-events.js';
+import { userChangedEvent, userWrittenEvents } from './audit-events.js';
 
 const MAX_ANSWER = 64 * 1024;
 const MAX_CONNECTIONS = 32;

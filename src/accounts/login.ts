@@ -2,7 +2,8 @@ import type { AuditEvent } from '../domain/audit.js';
 import { type GrantCode, type Refusal, Unavailable, withAuditEvents } from '../domain/refusal.js';
 import { loginKey, type User } from '../domain/user.js';
 import { networkOf } from '../util/addresses.js';
-import type { Accounts, Checked } from './accounts.js';
+import { otpAccepted } from './audit-events.js';
+import type { Accounts, Checked } from './stored-accounts.js';
 import type { Attempted, AttemptOutcome, LoginThrottle, Reservation } from './login-throttle.js';
 import { confirmation, credentials, readBy } from './parameters.js';
 import { LoginQueue } from './passwords.js';
@@ -225,10 +226,6 @@ type Failed = Exclude<Checked, Right>;
 export function succeededLogin({ user, otp, auditEvents = [] }: Right): AuditEvent[] {
   const succeeded: AuditEvent = { event: 'login.succeeded', outcome: 'success', target: idsOf(user) };
   return [...auditEvents, succeeded, ...(otp === null ? [] : [otpAccepted(user)])];
-}
-
-export function otpAccepted(user: User): AuditEvent {
-  return { event: 'otp.accepted', outcome: 'success', target: idsOf(user) };
 }
 
 /** The login name is omitted, because people type passwords there. @param wait seconds; 0 for none */

@@ -1,11 +1,59 @@
-import { digestOf } from '../domain/secret.js';
+import type { AuditEvent } from '../domain/audit.js';
+import { otpAccepted } from './audit-events.js';
 import type { User } from '../domain/user.js';
+import type { LoginQueue, Passwords } from './passwords.js';
+import { digestOf } from '../domain/secret.js';
 import type { DirectoryStore } from '../store/core/directory.js';
-import type { Accounts, Checked, Found, Proof } from './accounts.js';
-import { otpAccepted } from './login.js';
-import type { OneTimePasswords } from './one-time-passwords.js';
-import type { Passwords } from './passwords.js';
 import { reportingUnknown } from './unconfirmed.js';
+import type { EpochMs } from '../util/time.js';
+import type { UsageStore } from '../store/core/usage.js';
+import type { Sealer } from './sealing.js';
+
+export interface Proof {
+  readonly login: string;
+  readonly password: string;
+  readonly otp: string | undefined;
+}
+
+/** `used`: correct, but already used before. */
+export type OtpVerdict = 'accepted' | 'missing' | 'wrong' | 'used';
+
+/** `wrong`: unknown login or wrong password. `locked` and `needs_otp` come only after a correct password. */
+export type Checked = {
+  /** What the check changed about users; absent for nothing. */
+  readonly auditEvents?: readonly AuditEvent[];
+} & (
+  | {
+      readonly verdict: 'right';
+      readonly user: User;
+      /** null if the account has no second factor. */
+      readonly otp: 'accepted' | null;
+    }
+  | {
+      readonly verdict: 'wrong';
+      /** The user with this login, for the audit log; null for an unknown login. */
+      readonly user: User | null;
+    }
+  | { readonly verdict: 'locked'; readonly user: User | null }
+  | {
+      readonly verdict: 'needs_otp';
+      readonly user: User | null;
+      readonly otp: Exclude<OtpVerdict, 'accepted'>;
+    }
+);
+
+/** The user with a login, and the highest cost of a password hash; undefined where others check. */
+export type Found = { readonly user: User | undefined; readonly costliest: number } | undefined;
+
+export interface Accounts {
+  /** In which {@link Accounts.check} runs. */
+  readonly queue: Pick<LoginQueue, 'run'>;
+  /** Reads what a check of a login needs, so that nothing has to wait for it. */
+  find(login: string): Promise<Found>;
+  check(proof: Proof, found: Promise<Found>): Promise<Checked>;
+  /** Called after a successful password login, in the same queued work. */
+  loggedIn(user: User, password: string): Promise<void>;
+}
 
 export class StoredAccounts implements Accounts {
   readonly #directory: DirectoryStore;
@@ -59,5 +107,38 @@ export class StoredAccounts implements Accounts {
     };
     const basedOn = new Map([[user.id, user.updatedAt]]);
     await this.#directory.change({ users: [renewed], rehashed: [user.id], basedOn }, now);
+  }
+}
+
+const STEP_SECONDS = 30;
+const DIGITS = 6;
+/** Accepted time steps before and after the current one (RFC 6238 5.2). */
+const WINDOW = 1;
+
+/** Checks time-based one-time passwords (RFC 6238: SHA-1, 6 digits, 30 seconds), once each. */
+export class OneTimePasswords {
+  readonly #usage: Pick<UsageStore, 'takeOtpStep'>;
+  readonly #sealer: Sealer;
+
+  constructor(usage: Pick<UsageStore, 'takeOtpStep'>, sealer: Sealer) {
+    this.#usage = usage;
+    this.#sealer = sealer;
+  }
+
+  /** Marks a correct code as used. */
+  async take(
+    userId: string,
+    sealedSecret: string,
+    code: string,
+    now: EpochMs,
+  ): Promise<Exclude<OtpVerdict, 'missing'>> {
+    if (!/^\d{6}$/.test(code)) return 'wrong';
+    const { Secret, TOTP } = await import('otpauth');
+    const secret = Secret.fromBase32(this.#sealer.open(sealedSecret, userId));
+    const totp = new TOTP({ algorithm: 'SHA1', digits: DIGITS, period: STEP_SECONDS, secret });
+    const delta = totp.validate({ token: code, timestamp: now, window: WINDOW });
+    if (delta === null) return 'wrong';
+    const step = Math.floor(now / 1000 / STEP_SECONDS) + delta;
+    return (await this.#usage.takeOtpStep(userId, step)) ? 'accepted' : 'used';
   }
 }

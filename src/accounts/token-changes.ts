@@ -5,7 +5,7 @@ import type { EpochMs } from '../util/time.js';
 import type { Token } from '../domain/token.js';
 import { StoreUnavailable } from '../store/faults.js';
 import type { TokenStore } from '../store/core/tokens.js';
-import { tokenChangedEvent } from './token-audit-events.js';
+import { tokenChangedEvent } from './audit-events.js';
 import { type RestrictionChange, restrictionsAfter } from './parameters.js';
 
 const MAX_TRIES = 20;

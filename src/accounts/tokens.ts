@@ -1,3 +1,7 @@
+// src/accounts: operations on tokens, sessions, passwords, the directory.
+// May import store and all below.
+// Results carry their audit events, which endpoints and commands record.
+
 import { z } from 'zod';
 import type { Config } from '../config/schema/config.js';
 import type { AuditEvent } from '../domain/audit.js';
@@ -20,7 +24,7 @@ import {
   tokenParameters,
   unknownService,
 } from './parameters.js';
-import { tokenCreatedEvent, tokenRevokedEvent } from './token-audit-events.js';
+import { tokenCreatedEvent, tokenRevokedEvent } from './audit-events.js';
 import { type ChangedToken, changeToken } from './token-changes.js';
 import { reportingUnknown } from './unconfirmed.js';
 

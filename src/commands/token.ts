@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { stringify } from 'yaml';
-import { tokenCreatedEvent } from '../accounts/token-audit-events.js';
+import { tokenCreatedEvent } from '../accounts/audit-events.js';
 import { changeToken } from '../accounts/token-changes.js';
 import { TokenRotations } from '../accounts/token-rotations.js';
 import { Tokens } from '../accounts/tokens.js';

@@ -1,6 +1,6 @@
-import { isGlobalApiTokenUser } from '../accounts/legacy-keys.js';
+import { isGlobalApiTokenUser } from '../accounts/declared-records.js';
 import { clearThrottle } from '../accounts/login-throttle.js';
-import { userChangedEvent, userDeletedEvent } from '../accounts/user-audit-events.js';
+import { userChangedEvent, userDeletedEvent } from '../accounts/audit-events.js';
 import { loadConfig, type LoadedConfig } from '../config/load.js';
 import { isSessionActive } from '../domain/session.js';
 import { formatTime } from '../util/time.js';

@@ -1,7 +1,11 @@
+// src/commands: a file for each noun of the command line.
+// May import doctor, policy-diff and all below.
+// `withStore` opens the store for a command; `usage` names the file of each.
+
 import { statSync } from 'node:fs';
 import { userInfo } from 'node:os';
 import { join } from 'node:path';
-import { describeRefusedChange } from '../accounts/refused-change.js';
+import { describeRefusedChange } from '../accounts/directory.js';
 import { unknown } from '../accounts/unconfirmed.js';
 import { loadDirectory } from '../config/directory.js';
 import type { LoadedConfig } from '../config/load.js';

@@ -1,3 +1,7 @@
+// src/config: parses YAML into a checked `Config`; each fault has its line and column.
+// May import endpoints and all below.
+// `loadConfig` is the way in.
+
 import { existsSync } from 'node:fs';
 import { dirname, isAbsolute, resolve } from 'node:path';
 import type { Lines } from '../policy/decide.js';

@@ -1,3 +1,7 @@
+// src/doctor: the requests of `doctor`, and how it reads the responses.
+// May import server and all below.
+// `examine` runs the checks in `checks`.
+
 import { randomBytes } from 'node:crypto';
 import pLimit from 'p-limit';
 import { describeSystemError } from '../util/system-error.js';

@@ -1,3 +1,7 @@
+// src/domain: the types and pure rules of tokens, users, sessions, paths, limits; no clock, no I/O.
+// May import util.
+// Every other folder may import it.
+
 import { type EpochMs, LAST_TIME, wholeSecond } from '../util/time.js';
 import { BASE62, newId } from './secret.js';
 

@@ -1,3 +1,7 @@
+// src/endpoints: the built-in endpoints, one file per resource.
+// May import gate and all below.
+// `RESOURCES` lists them; routes and the OpenAPI document derive from it.
+
 import { segmentAt } from '../domain/path.js';
 import type { Refusal } from '../domain/refusal.js';
 import { type Body, parseBody } from '../http/body.js';

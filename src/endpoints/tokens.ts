@@ -1,4 +1,4 @@
-import { tokenCreatedEvent } from '../accounts/token-audit-events.js';
+import { tokenCreatedEvent } from '../accounts/audit-events.js';
 import { reportingUnknown } from '../accounts/unconfirmed.js';
 import type { AuditEvent } from '../domain/audit.js';
 import { segmentAt } from '../domain/path.js';

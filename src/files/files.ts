@@ -1,3 +1,7 @@
+// src/files: reads and writes files that operators name.
+// May import config/schema, domain and util.
+// It refuses to write through a symbolic link.
+
 import {
   appendFileSync,
   closeSync,

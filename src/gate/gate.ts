@@ -1,3 +1,7 @@
+// src/gate: authentication, authorization, identity headers.
+// May import accounts, webhooks and all below.
+// `Gate.evaluate` runs the steps in order.
+
 import { type MaybePromise, mapMaybe } from '../util/async.js';
 import type { Subject } from '../domain/credential.js';
 import { expectsNoBody, isRead } from '../domain/methods.js';

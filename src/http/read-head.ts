@@ -1,3 +1,7 @@
+// src/http: the head and body of a request as values; refusals as replies.
+// May import observe and all below.
+// `readHead` makes a request of a parsed one, or refuses it.
+
 import { isHost } from '../util/addresses.js';
 import { refuseMethod } from '../domain/methods.js';
 import { malformed, type Refusal } from '../domain/refusal.js';

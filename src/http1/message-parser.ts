@@ -1,3 +1,7 @@
+// src/http1: parses and writes HTTP/1.1 messages, without sockets.
+// May import policy, http and all below.
+// docs/design/engine.md explains it.
+
 import {
   BODY_TO_CLOSE,
   CLOSED,

@@ -1,3 +1,7 @@
+// src/listeners: the entrances: HTTP/1.1, HTTP/2, WebSocket handshakes, TLS.
+// May import pipeline and all below.
+// `http.ts` and `websocket.ts` are entrances of `handle`; the rest makes requests of bytes.
+
 import { type AddressInfo, type Server, Server as TcpServer, type ServerOpts, type Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { ListenerCertificate } from '../config/certificate.js';

@@ -1,3 +1,7 @@
+// src/net: sockets, the client of outgoing requests, values refreshed in the background.
+// May import files and all below.
+// `fetch-limited.ts` is the one outgoing HTTP client.
+
 import { Buffer } from 'node:buffer';
 import type { Socket } from 'node:net';
 

@@ -1,3 +1,7 @@
+// src/observe: log, audit log, metrics, traces.
+// May import net and all below.
+// Each has a file of its own.
+
 import { type Logger, pino } from 'pino';
 import { type Destination, openStdout } from './destination.js';
 import type { LevelFormat } from './json-line.js';

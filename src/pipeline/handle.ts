@@ -1,3 +1,7 @@
+// src/pipeline: one request from its head to its record, and `simulate` for `explain` and `check`.
+// May import config, upstream and all below.
+// `handle` below reads downwards; an entrance gives it five functions.
+
 import { performance } from 'node:perf_hooks';
 import { withoutSegments } from '../domain/path.js';
 import { type Refusal, Unavailable } from '../domain/refusal.js';

@@ -1,3 +1,7 @@
+// src/policy-diff: sample requests for `policy diff`, decided by two configurations.
+// May import server and all below.
+// `side.ts` is one of the two.
+
 import type { Candidate, LoadedConfig } from '../config/load.js';
 import type { Verdict } from '../gate/gate.js';
 import type { Match } from '../policy/route.js';

@@ -1,3 +1,7 @@
+// src/policy: routes, roles and scopes: the decision, and why.
+// May import observe and all below.
+// `Policy.decide` decides; `Router` in `routes.ts` finds the route.
+
 import type { JwtSubject, Subject, TokenSubject } from '../domain/credential.js';
 import type { Refusal } from '../domain/refusal.js';
 import type { Token } from '../domain/token.js';

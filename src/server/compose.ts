@@ -1,3 +1,7 @@
+// src/server: starts a server; `runtime.ts` builds the services of a configuration.
+// May import listeners and all below.
+// `startServer` is the beginning of every server process.
+
 import cluster from 'node:cluster';
 import { availableParallelism } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';

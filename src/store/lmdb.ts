@@ -1,3 +1,7 @@
+// src/store: opens the stores; backups, transfers, memory of revocations.
+// May import http1 and all below.
+// `redis.ts` and `postgres.ts` open the other stores; the rules are in `core`.
+
 import { coreStore, type Store } from './core/store.js';
 import type { Endings } from './endings.js';
 import { EndedLog, openEnvironment } from './lmdb/environment.js';

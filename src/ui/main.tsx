@@ -1,3 +1,7 @@
+// src/ui: the web page, built into `dist/ui`.
+// May import types of responses only.
+// Nothing else may import it.
+
 import { render } from 'preact';
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
 import { LINKS, logoutLink, mayLeave, readArrival, type Route, useRoute } from './address.js';

@@ -1,3 +1,7 @@
+// src/upstream: addresses, health, connections, retries; headers; the forwarder.
+// May import endpoints and all below.
+// `createForward` sends an allowed request; `upgrade.ts` opens WebSockets.
+
 import type { Socket } from 'node:net';
 import type { CorsHeaders } from '../domain/cors.js';
 import type { Subject } from '../domain/credential.js';

@@ -60,7 +60,7 @@ let tunnels: Promise<Tunnels> | undefined;
 /** Loads http-proxy, which most servers never use, with the first handshake. */
 export async function loadTunnels(): Promise<Tunnels> {
   tunnels ??= import('http-proxy').then(
-    ({ default: { createProxyServer } }) => new Tunnels(createProxyServer({})),
+    ({ default: httpProxy }) => new Tunnels(httpProxy.createProxyServer({})),
   );
   return tunnels;
 }

@@ -1,3 +1,7 @@
+// src/util: what knows nothing of Latchkey: addresses, text, JSON, times, queues.
+// May import nothing.
+// Every other folder may import it.
+
 /** Returns a number with its noun, which is plural unless the number is 1: `2 records`. */
 export function counted(number: number, noun: string): string {
   return `${number} ${noun}${number === 1 ? '' : 's'}`;

@@ -1,4 +1,7 @@
-// Entry point of `latchkey/verify`. From the rest of Latchkey it imports only header names.
+// src/verify: what upstreams import as `latchkey/verify`.
+// May import names of headers only.
+// Nothing else may import it.
+
 export { AssertionRefused, KeysUnavailable, type RefusalBody, type RefusalCode } from './errors.js';
 export { fastifyPlugin, type FastifyLike } from './frameworks.js';
 export { honoMiddleware, type HonoContextLike } from './frameworks.js';

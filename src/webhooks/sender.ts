@@ -1,3 +1,7 @@
+// src/webhooks: sends the events that the store queues.
+// May import store and all below.
+// One process of the fleet sends, by a lease in the store.
+
 import { setTimeout as sleep } from 'node:timers/promises';
 import { newId } from '../domain/secret.js';
 import { payloadOf } from '../domain/webhook.js';

@@ -1,5 +1,5 @@
 import t from 'tap';
-import type { Accounts, Checked, Proof } from '../../src/accounts/accounts.js';
+import type { Accounts, Checked, Proof } from '../../src/accounts/stored-accounts.js';
 import { type Grant, Logins } from '../../src/accounts/login.js';
 import type { Attempted, LoginThrottle } from '../../src/accounts/login-throttle.js';
 import type { User } from '../../src/domain/user.js';

@@ -3,7 +3,7 @@ import { isDeepStrictEqual } from 'node:util';
 import * as fc from 'fast-check';
 import t from 'tap';
 import { changeToken } from '../../src/accounts/token-changes.js';
-import { tokenRevokedEvent } from '../../src/accounts/token-audit-events.js';
+import { tokenRevokedEvent } from '../../src/accounts/audit-events.js';
 import {
   reportEndedOverlaps,
   type RotationCaller,

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { planDeclaredTokens } from '../../src/accounts/declared-tokens.js';
+import { planDeclaredTokens } from '../../src/accounts/declared-records.js';
 import { jwtSubject, type SubjectRule } from '../../src/accounts/jwt/subjects.js';
 import { Tokens } from '../../src/accounts/tokens.js';
 import { syntheticToken } from '../../src/gate/what-if.js';

@@ -189,6 +189,15 @@ t.test('docs/design/code.md lists each source folder, and pages name existing fi
     mapped.toSorted(),
     ['src/cli.ts', ...folders.map(({ parentPath, name }) => join(parentPath, name))].toSorted(),
   );
+  // A folder's first file says the same, and what it may import.
+  const firsts = [...map.matchAll(/^\| `(src\/[^`.]+)` +\| `([^`]+)` +\| (.+?) +\|$/gm)];
+  t.equal(firsts.length, folders.length);
+  for (const [, folder = '', file = '', holds = ''] of firsts) {
+    const [first = '', second = ''] = readFileSync(join(folder, file), 'utf8')
+      .replace('/*\n', '')
+      .split('\n');
+    t.ok(first.endsWith(` ${folder}: ${holds}.`) && second.includes(' May import '), join(folder, file));
+  }
   const named = pages().flatMap((page) => {
     const paths = readFileSync(page, 'utf8').matchAll(/`((?:src|test|scripts)\/[\w./-]+)`/g);
     return [...paths].map(([, path = '']) => [page, path] as const);

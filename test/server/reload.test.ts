@@ -1,7 +1,7 @@
 import { appendFileSync, mkdirSync, readFileSync, renameSync, symlinkSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import t, { type Test } from 'tap';
-import type { Directory } from '../../src/accounts/declared-directory.js';
+import type { Directory } from '../../src/accounts/declared-records.js';
 import { loadConfig } from '../../src/config/load.js';
 import type { Log } from '../../src/observe/log.js';
 import { WorkerUnreachable } from '../../src/server/processes/messages.js';

@@ -1,3 +1,7 @@
+// src/accounts/jwt: JWTs of other issuers: their keys, and the users that they stand for.
+// May import what accounts may.
+// `JwtIssuers.verify` returns the subject of one.
+
 import { LRUCache } from 'lru-cache';
 import type { JwtSubject } from '../../domain/credential.js';
 import { Unavailable } from '../../domain/refusal.js';

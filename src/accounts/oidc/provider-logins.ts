@@ -1,3 +1,7 @@
+// src/accounts/oidc: logins at OpenID Connect providers.
+// May import what accounts may.
+// `provider.ts` speaks the protocol; loaded only where it is configured.
+
 import type { AuditEvent } from '../../domain/audit.js';
 import {
   logoutRecords,

@@ -1,3 +1,7 @@
+// src/commands/terminal: options, output and errors, prompts.
+// May import what commands may.
+// Nothing here knows a command.
+
 import { writeSync } from 'node:fs';
 import { describeSystemError } from '../../util/system-error.js';
 import { printable, printableLines } from '../../util/text.js';

@@ -1,3 +1,7 @@
+// src/commands/usage: names, arguments and help of the commands, by the groups of `latchkey --help`.
+// May import what commands may.
+// A command is declared here, and loaded from its file when it runs.
+
 import { Command, InvalidArgumentError, Option } from 'commander';
 import { calls, collect, configOption, httpUrl, jsonOption, originUrl } from '../terminal/options.js';
 

@@ -1,3 +1,7 @@
+// src/config/schema: the schema, one file per section, with the description of each key.
+// May import domain and util.
+// Types of settings come from here: `Config`.
+
 import { z } from 'zod';
 import {
   corsSchema,

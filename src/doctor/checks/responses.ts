@@ -1,3 +1,7 @@
+// src/doctor/checks: one file per group of checks.
+// May import what doctor may.
+// `CHECKS` in `examine.ts` lists them.
+
 import { isIP } from 'node:net';
 import type { Check, Deployment, Finding } from '../check.js';
 import { destinationOf, isPrivateAddress, valuesOf } from '../client.js';

@@ -1,3 +1,7 @@
+// src/endpoints/openapi: the OpenAPI document.
+// May import what endpoints may.
+// It derives from the declarations of the endpoints.
+
 import type { GrantCode } from '../../domain/refusal.js';
 import type { Endpoint, EndpointSettings, RequestBody } from '../endpoint.js';
 import { type ServedEndpoint, servedResources } from '../endpoints.js';

@@ -1,3 +1,7 @@
+// src/endpoints/schema: bodies of requests and responses.
+// May import what config/schema may.
+// The page takes its types from this file.
+
 import { z } from 'zod';
 import type { GrantCode } from '../../domain/refusal.js';
 

@@ -1,3 +1,7 @@
+// src/listeners/decision: the entrance for proxies that ask for a decision.
+// May import what listeners may.
+// `protocols.ts` reads the request that the proxy asks about.
+
 import type { Subject } from '../../domain/credential.js';
 import { refuseMethod } from '../../domain/methods.js';
 import type { Refusal } from '../../domain/refusal.js';

@@ -1,3 +1,7 @@
+// src/observe/metrics: what every request increments.
+// May import what observe may.
+// `requests.ts` counts; this file has the kinds of metrics.
+
 import { Counter, Gauge, type Metric, type MetricConfiguration, register } from 'prom-client';
 
 interface Sample {

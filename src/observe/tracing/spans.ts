@@ -1,3 +1,7 @@
+// src/observe/tracing: spans, and their export.
+// May import what observe may.
+// Loaded only where tracing is configured.
+
 import { hostname } from 'node:os';
 import {
   type Context,

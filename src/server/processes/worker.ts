@@ -1,3 +1,7 @@
+// src/server/processes: the workers, the process that supervises them, signals.
+// May import what server may.
+// `startWorker` opens the ports.
+
 import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
 import { KeySets } from '../../accounts/jwt/issuers.js';
 import type { LoadedConfig } from '../../config/load.js';

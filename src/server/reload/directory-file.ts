@@ -1,8 +1,13 @@
-import type { Directory } from '../../accounts/declared-directory.js';
-import { type DirectoryApplier, DirectoryUnconfirmed, type NotApplied } from '../../accounts/directory.js';
+import type { Directory } from '../../accounts/declared-records.js';
+import {
+  describeRefusedChange,
+  type DirectoryApplier,
+  DirectoryUnconfirmed,
+  isTransientRefusal,
+  type NotApplied,
+} from '../../accounts/directory.js';
 import { type Plan, STEP } from '../../accounts/directory-plan.js';
 import { directoryAuditEvents } from '../../accounts/directory-differences.js';
-import { describeRefusedChange, isTransientRefusal } from '../../accounts/refused-change.js';
 import { directoryRules, loadDirectory } from '../../config/directory.js';
 import type { LoadedConfig } from '../../config/load.js';
 import { partsOf } from '../../store/parts.js';

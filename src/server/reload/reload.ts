@@ -1,3 +1,7 @@
+// src/server/reload: applies new files, or refuses them.
+// May import what server may.
+// All processes prepare the new configuration before any uses it.
+
 import { realpathSync, statSync } from 'node:fs';
 import type { ListenerCertificate } from '../../config/certificate.js';
 import { ConfigError, formatFault } from '../../config/fault.js';

@@ -1,13 +1,12 @@
 import { UNDECLARED } from '../../accounts/directory-differences.js';
 import { deletePending } from '../../accounts/pending-deletions.js';
-import { userDeletedEvent } from '../../accounts/user-audit-events.js';
 import type { Config } from '../../config/schema/config.js';
 import type { Log } from '../../observe/log.js';
 import { storeMetrics } from '../../observe/metrics.js';
 import { removalTime, type Store } from '../../store/core/store.js';
 import type { OpenedStore } from './open-store.js';
 import { reportEndedOverlaps } from '../../accounts/token-rotations.js';
-import { tokenExpiringEvent } from '../../accounts/token-audit-events.js';
+import { tokenExpiringEvent, userDeletedEvent } from '../../accounts/audit-events.js';
 import type { EpochMs } from '../../util/time.js';
 import { partsOf } from '../../store/parts.js';
 

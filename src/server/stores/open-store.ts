@@ -1,3 +1,7 @@
+// src/server/stores: opens the configured store, with its cache.
+// May import what server may.
+// `openStore` is for servers and commands.
+
 import { createLogThrottle } from '../../util/time.js';
 import { join } from 'node:path';
 import { DirectoryApplier } from '../../accounts/directory.js';

@@ -1,3 +1,7 @@
+// src/store/cache: the cache in front of a networked store.
+// May import what store may.
+// Notifications of changes keep it right; without them it is off.
+
 import { keyOf, LEGACY_KEYS, TOKEN, USER } from '../core/kinds.js';
 import type { Commit, Revision } from '../core/kv.js';
 import { mapMaybe, type MaybePromise } from '../../util/async.js';

@@ -1,3 +1,7 @@
+// src/store/core: the rules of all records, once for every store, over a small key-value interface.
+// May import what store may.
+// `kv.ts` is that interface, `transaction.ts` makes a change.
+
 /** The store as a whole: what expired, checks. */
 import { directoryStore } from './directory.js';
 import { Events } from './events.js';

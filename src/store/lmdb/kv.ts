@@ -1,4 +1,7 @@
-/** The embedded store: records and indexes in LMDB, shared by the processes of one machine. */
+// src/store/lmdb: the key-value interface of `core` in LMDB.
+// May import what store may.
+// The embedded store: records and indexes in LMDB, shared by the processes of one machine.
+
 import { setTimeout as sleep } from 'node:timers/promises';
 import { LRUCache } from 'lru-cache';
 import type { EpochMs } from '../../util/time.js';

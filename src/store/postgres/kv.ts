@@ -1,4 +1,7 @@
-/** The store in PostgreSQL: records and members of indexes in two tables. */
+// src/store/postgres: the key-value interface of `core` in PostgreSQL: two tables, and a function that makes a change.
+// May import what store may.
+// The store in PostgreSQL: records and members of indexes in two tables.
+
 import { CHANGED_KEYS } from '../endings.js';
 import type { EpochMs } from '../../util/time.js';
 import { DECLARED, keyOf, LEGACY_KEYS, QUESTION, TOKEN, USER } from '../core/kinds.js';

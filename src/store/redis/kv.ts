@@ -1,4 +1,7 @@
-/** The store in Redis or Valkey: records as strings, indexes as sorted sets. */
+// src/store/redis: the key-value interface of `core` in Redis: connections, and Lua scripts.
+// May import what store may.
+// The store in Redis or Valkey: records as strings, indexes as sorted sets.
+
 import type { EpochMs } from '../../util/time.js';
 import {
   type Changing,

@@ -1,3 +1,7 @@
+// src/listeners/decision/grpc: the entrance for decisions over gRPC.
+// May import what listeners may.
+// Loaded only where it is configured.
+
 import { type Http2Server, constants, type ServerHttp2Stream } from 'node:http2';
 import { Server as TcpServer, type Socket } from 'node:net';
 import {
