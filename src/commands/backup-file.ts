@@ -1,12 +1,13 @@
 import { createHash, randomBytes } from 'node:crypto';
-import { lstatSync, rmSync } from 'node:fs';
+import { lstatSync, rmSync, statSync } from 'node:fs';
 import { type FileHandle, open, rename } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
-import { RecordCheck, RecordsInvalid, type StoreRecord } from '../store/transfer.js';
+import { RecordCheck, RecordsInvalid } from '../store/record-check.js';
+import type { StoreRecord } from '../store/transfer.js';
 import { parseUntrustedJson } from '../util/json.js';
 import { describeSystemError } from '../util/system-error.js';
 import { linesOf } from './lines.js';
-import { CommandFailed } from './terminal/output.js';
+import { CommandFailed, WrongUsage, withProgress } from './terminal/output.js';
 
 const FORMAT = 'latchkey-backup';
 const VERSION = 1;
@@ -83,34 +84,45 @@ export async function replacedBackup(file: string): Promise<string | undefined> 
 }
 
 /** Returns undefined where there is nothing, or nothing that this user can see. */
-function isFile(path: string): boolean | undefined {
+function isFile(path: string, stat: typeof lstatSync = lstatSync): boolean | undefined {
   try {
-    return lstatSync(path, { throwIfNoEntry: false })?.isFile();
+    return stat(path, { throwIfNoEntry: false })?.isFile();
   } catch {
     return undefined;
   }
 }
 
-interface Backup {
+export interface Backup {
   readonly createdAt: string | null;
-  readonly records: StoreRecord[];
+  readonly count: number;
+  /** Reads them again. @throws CommandFailed if the file was changed meanwhile */
+  readonly records: () => AsyncGenerator<StoreRecord>;
 }
 
-/** Reads a complete backup and validates it. @throws CommandFailed when it cannot be restored */
-export async function readBackup(file: string): Promise<Backup> {
-  const records: StoreRecord[] = [];
+/** Reads a complete backup, of any size, and validates it. @throws CommandFailed when it cannot be restored */
+export async function openBackup(file: string): Promise<Backup> {
+  if (file === '-' || isFile(file, statSync) === false)
+    throw new WrongUsage('store restore: pass the path of a file; it is read several times');
   let createdAt: string | null = null;
   const onHead = (head: Head): void => {
     const at = Date.parse(String(head['created_at']));
     if (!Number.isNaN(at)) createdAt = new Date(at).toISOString();
   };
+  let count = 0;
+  const first = checkedRecords(file, onHead);
+  const unchanged = 'nothing was changed';
+  for await (const _ of failing(withProgress(first, 'checked'), file, unchanged)) count += 1;
+  const records = () =>
+    failing(checkedRecords(file), file, 'it was changed meanwhile; run the command again');
+  return { createdAt, count, records };
+}
+
+async function* failing<T>(records: AsyncIterable<T>, file: string, remedy: string): AsyncGenerator<T> {
   try {
-    for await (const record of checkedRecords(file, onHead)) records.push(record);
+    yield* records;
   } catch (error) {
-    if (isBroken(error)) throw new CommandFailed(`${file}: ${error.message}; nothing was changed`);
-    throw error;
+    throw isBroken(error) ? new CommandFailed(`${file}: ${error.message}; ${remedy}`) : error;
   }
-  return { createdAt, records };
 }
 
 async function verify(draft: string, expected: number): Promise<void> {
@@ -133,7 +145,6 @@ function isBroken(error: unknown): error is Error {
 async function* checkedRecords(file: string, onHead?: (head: Head) => void): AsyncGenerator<StoreRecord> {
   const check = new RecordCheck();
   for await (const record of recordsIn(file, onHead)) yield check.add(record);
-  check.end();
 }
 
 type Head = Record<string, unknown>;

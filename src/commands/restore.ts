@@ -1,20 +1,18 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { SealBroken, type Sealer, SealingKeyMissing } from '../accounts/sealing.js';
+import { SealBroken, SealingKeyMissing } from '../accounts/sealing.js';
 import { loadConfig, type LoadedConfig } from '../config/load.js';
 import { counted } from '../util/text.js';
-import { ownerOf } from '../domain/signing-key.js';
 import { type EpochMs, parseTime } from '../util/time.js';
 import { isExpired, type Token } from '../domain/token.js';
 import type { OpenedStore } from '../server/stores/open-store.js';
 import type { Store } from '../store/core/store.js';
 import { namesOfRevoked } from '../store/core/token-records.js';
-import { removeRecords, type StoreRecord, writeRecords } from '../store/transfer.js';
+import { recordsOf, removeRecords, type StoreRecord, withSecrets, writeRecords } from '../store/transfer.js';
 import { membersOf } from './access-log.js';
-import { readBackup } from './backup-file.js';
+import { openBackup } from './backup-file.js';
 import { linesOf } from './lines.js';
-import { describeDifferences, differences } from './store.js';
-import { CommandFailed, print, relativeTime } from './terminal/output.js';
+import { CommandFailed, print, relativeTime, withProgress } from './terminal/output.js';
 import { ask } from './terminal/password.js';
 import { recordOperation, withStore } from './with-store.js';
 
@@ -33,46 +31,38 @@ interface RestoreOptions {
  */
 export async function restore(file: string, options: RestoreOptions): Promise<void> {
   const loaded = loadConfig(options.config);
-  const { createdAt, records } = await readBackup(file);
+  const backup = await openBackup(file);
   const own = ownAuditLog(loaded.config.audit.to);
   const ended = await readEnded(new Set([...(own === null ? [] : [own]), ...(options.audit ?? [])]), own);
   await withStore(
     loaded,
     async (opened) => {
       const { store } = opened;
-      requireSealingKey(records, opened, loaded.config.store);
       await refuseUnlessEmpty(store);
       const revoked = new Set(await store.tokens.listRevokedDigests());
-      const { wanted, skipped } = withoutEnded(records, revoked, ended);
-      const warning = describeRestored(wanted, createdAt, Date.now());
-      process.stderr.write(skipped + warning);
+      const contents = new Contents(revoked, ended);
+      for await (const record of backup.records()) {
+        requireSealingKey(record, opened, loaded.config.store);
+        contents.wanted(record);
+      }
+      process.stderr.write(contents.describe(backup.createdAt));
       if (!options.yes && process.stdin.isTTY && process.stderr.isTTY) {
         await confirm();
         // The store may have been used while the question was open.
         await refuseUnlessEmpty(store);
       }
       if (await store.maintenance.isRestoring()) await removeRecords(store);
-      await write(opened, wanted, createdAt);
-      print(`${counted(wanted.length, 'record')} restored\n`);
+      await store.maintenance.setRestoring(true);
+      const written = new Contents(revoked, ended);
+      const records = await writeRecords(store, withProgress(written.of(backup.records()), 'restored'));
+      await refuseUnlessComplete(store, written.kept);
+      await store.maintenance.setRestoring(false);
+      const target = { records, backup_created_at: backup.createdAt };
+      recordOperation(opened, [{ event: 'store.restored', outcome: 'success', reason: 'restore', target }]);
+      print(`${counted(records, 'record')} restored\n`);
     },
     { create: 'restore' },
   );
-}
-
-async function write(
-  opened: OpenedStore,
-  wanted: readonly StoreRecord[],
-  createdAt: string | null,
-): Promise<void> {
-  const { store } = opened;
-  await store.maintenance.setRestoring(true);
-  await writeRecords(store, wanted);
-  const differing = await differences(wanted, store);
-  if (differing.length > 0)
-    throw new CommandFailed(`${describeDifferences(differing)}; run the command again`);
-  await store.maintenance.setRestoring(false);
-  const target = { records: wanted.length, backup_created_at: createdAt };
-  recordOperation(opened, [{ event: 'store.restored', outcome: 'success', reason: 'restore', target }]);
 }
 
 /** A store with part of an interrupted restore may be overwritten. */
@@ -85,33 +75,80 @@ function ownAuditLog(to: string | null): string | null {
   return to !== null && to !== 'stdout' && existsSync(to) ? to : null;
 }
 
-/** @param revoked digests of legacy keys that are revoked in the store */
-function withoutEnded(records: readonly StoreRecord[], revoked: ReadonlySet<string>, trail: Trail) {
-  const wanted: StoreRecord[] = [];
-  const counts = { keys: 0, tokens: 0, sessions: 0, suspended: 0 };
-  for (const record of records) {
-    if (record.kind === 'token' && revoked.has(record.value.digest)) counts.keys += 1;
-    else if (record.kind === 'token' && trail.tokens.has(record.value.id)) {
-      counts.tokens += 1;
-      // Keeps a directory file from bringing the token back.
-      wanted.push(...namesOfRevoked(record.value).map((value): StoreRecord => ({ kind: 'revoked', value })));
-    } else if (record.kind === 'session' && trail.sessions.has(record.value.id)) counts.sessions += 1;
-    else if (record.kind === 'token') {
-      const value = asOfTrail(record.value, trail);
-      if (value.restrictions?.suspended && !record.value.restrictions?.suspended) counts.suspended += 1;
-      wanted.push({ ...record, value });
-    } else wanted.push(record);
+async function refuseUnlessComplete(store: Store, expected: number): Promise<void> {
+  let found = 0;
+  for await (const { kind } of withProgress(recordsOf(store), 'read back'))
+    found += Number(kind !== 'revoked');
+  if (found !== expected)
+    throw new CommandFailed(
+      `the store has ${counted(found, 'record')} instead of ${expected}; run the command again`,
+    );
+}
+
+/** Chooses what is restored of a backup, and counts it. */
+class Contents {
+  readonly #revoked: ReadonlySet<string>;
+  readonly #trail: Trail;
+  readonly #stay = { keys: 0, tokens: 0, sessions: 0, suspended: 0 };
+  readonly #active = { tokens: 0, sessions: 0 };
+  readonly #now = Date.now();
+  /** The number of restored records that are no revocations. */
+  kept = 0;
+
+  /** @param revoked digests of legacy keys that are revoked in the store */
+  constructor(revoked: ReadonlySet<string>, trail: Trail) {
+    this.#revoked = revoked;
+    this.#trail = trail;
   }
-  const { keys, tokens, sessions, suspended } = counts;
-  const lines = [
-    keys > 0 && `${stay(keys, 'legacy key')} revoked, according to this store`,
-    tokens + sessions > 0 &&
-      `${stay(tokens, 'token')} revoked and ${counted(sessions, 'session')} ended, according to the audit log`,
-    suspended > 0 && `${stay(suspended, 'token')} suspended, according to the audit log`,
-    trail.unreadable > 0 &&
-      `warning: the last line of ${counted(trail.unreadable, 'audit log')} is cut off; if it reports a revocation, revoke that token again`,
-  ].filter((line) => line !== false);
-  return { wanted, skipped: lines.map((line) => `${line}\n`).join('') };
+
+  async *of(records: AsyncIterable<StoreRecord>): AsyncGenerator<StoreRecord> {
+    for await (const record of records) yield* this.wanted(record);
+  }
+
+  wanted(record: StoreRecord): StoreRecord[] {
+    if (record.kind === 'token') return this.#token(record);
+    if (record.kind === 'session') {
+      if (this.#trail.sessions.has(record.value.id)) return this.#without('sessions');
+      this.#active.sessions += Number(record.value.endsAt > this.#now);
+    }
+    this.kept += Number(record.kind !== 'revoked');
+    return [record];
+  }
+
+  #token(record: Extract<StoreRecord, { kind: 'token' }>): StoreRecord[] {
+    if (this.#revoked.has(record.value.digest)) return this.#without('keys');
+    // Keeps a directory file from bringing the token back.
+    if (this.#trail.tokens.has(record.value.id)) return this.#without('tokens', namesOfRevoked(record.value));
+    const value = asOfTrail(record.value, this.#trail);
+    if (value.restrictions?.suspended && !record.value.restrictions?.suspended) this.#stay.suspended += 1;
+    this.#active.tokens += Number(!isExpired(value, this.#now));
+    this.kept += 1;
+    return [{ ...record, value }];
+  }
+
+  #without(what: 'keys' | 'tokens' | 'sessions', revoked: readonly string[] = []): StoreRecord[] {
+    this.#stay[what] += 1;
+    return revoked.map((value) => ({ kind: 'revoked', value }));
+  }
+
+  describe(createdAt: string | null): string {
+    const { keys, tokens, sessions, suspended } = this.#stay;
+    const { unreadable } = this.#trail;
+    const age = createdAt === null ? '' : `made ${relativeTime(Date.parse(createdAt), this.#now)}, `;
+    const lines = [
+      keys > 0 && `${stay(keys, 'legacy key')} revoked, according to this store`,
+      tokens + sessions > 0 &&
+        `${stay(tokens, 'token')} revoked and ${counted(sessions, 'session')} ended, according to the audit log`,
+      suspended > 0 && `${stay(suspended, 'token')} suspended, according to the audit log`,
+      unreadable > 0 &&
+        `warning: the last line of ${counted(unreadable, 'audit log')} is cut off; if it reports a revocation, revoke that token again`,
+      `the backup: ${age}active tokens: ${this.#active.tokens}, sessions: ${this.#active.sessions}`,
+      `warning: the store will be as it was at ${createdAt ?? 'the time of the backup'}. ` +
+        'Tokens that were revoked since then work again, and so do old passwords and users who were locked: ' +
+        'repeat the changes that the audit log lists since then',
+    ].filter((line) => line !== false);
+    return lines.map((line) => `${line}\n`).join('');
+  }
 }
 
 /** A token as rotations and suspensions since the backup left it. */
@@ -126,30 +163,14 @@ function stay(count: number, what: string): string {
   return `${counted(count, what)} ${count === 1 ? 'stays' : 'stay'}`;
 }
 
-function describeRestored(records: readonly StoreRecord[], createdAt: string | null, now: EpochMs): string {
-  const tokens = records.filter((record) => record.kind === 'token' && !isExpired(record.value, now)).length;
-  const sessions = records.filter((record) => record.kind === 'session' && record.value.endsAt > now).length;
-  const age = createdAt === null ? '' : `made ${relativeTime(Date.parse(createdAt), now)}, `;
-  return (
-    `the backup: ${age}active tokens: ${tokens}, sessions: ${sessions}\n` +
-    `warning: the store will be as it was at ${createdAt ?? 'the time of the backup'}. ` +
-    'Tokens that were revoked since then work again, and so do old passwords and users who were locked: ' +
-    'repeat the changes that the audit log lists since then\n'
-  );
-}
-
 async function confirm(): Promise<void> {
   const answer = await ask('Restore it? [y/N] ');
   if (!/^y(es)?$/i.test(answer.trim())) throw new CommandFailed('not restored; nothing was changed');
 }
 
-function requireSealingKey(
-  records: readonly StoreRecord[],
-  { sealer }: OpenedStore,
-  store: StoreSettings,
-): void {
+function requireSealingKey(record: StoreRecord, { sealer }: OpenedStore, store: StoreSettings): void {
   try {
-    for (const record of records) openSealed(record, sealer);
+    withSecrets(record, (sealed, owner) => sealer.open(sealed, owner));
   } catch (error) {
     if (!(error instanceof SealBroken || error instanceof SealingKeyMissing)) throw error;
     const remedy =
@@ -158,13 +179,6 @@ function requireSealingKey(
         : 'set store.sealing_key to the key of the store that was backed up';
     throw new CommandFailed(`${error.message}; ${remedy}, then restore again`, { cause: error });
   }
-}
-
-function openSealed(record: StoreRecord, sealer: Sealer): void {
-  if (record.kind === 'user' && record.value.otpSecret !== null)
-    sealer.open(record.value.otpSecret, record.value.id);
-  if (record.kind !== 'signing_keys') return;
-  for (const key of record.value.keys) sealer.open(key.sealedKey, ownerOf(key));
 }
 
 interface Entry {

@@ -1,26 +1,19 @@
 import { realpathSync } from 'node:fs';
 import { isDeepStrictEqual } from 'node:util';
 import type { Difference } from '../accounts/directory-differences.js';
-import type { Sealer } from '../accounts/sealing.js';
 import { directoryRules, loadDirectory } from '../config/directory.js';
 import { loadConfig, type LoadedConfig } from '../config/load.js';
 import type { AuditEvent } from '../domain/audit.js';
 import { counted, printable } from '../util/text.js';
-import { ownerOf } from '../domain/signing-key.js';
 import type { RemovableKind } from '../store/records.js';
 import { writeDirectory } from '../server/reload/directory-file.js';
+import { LIVE_MS } from '../store/core/fleet.js';
+import type { OpenedStore } from '../server/stores/open-store.js';
 import type { Store } from '../store/core/store.js';
-import {
-  RecordCheck,
-  recordKey,
-  RecordsInvalid,
-  recordsOf,
-  removeRecords,
-  type StoreRecord,
-  writeRecords,
-} from '../store/transfer.js';
+import { RecordCheck, RecordsInvalid } from '../store/record-check.js';
+import { type Differences, recordsOf, synchronize } from '../store/transfer.js';
 import { replacedBackup, writeBackup } from './backup-file.js';
-import { CommandFailed, print, WrongUsage } from './terminal/output.js';
+import { CommandFailed, print, WrongUsage, withProgress } from './terminal/output.js';
 import { recordChange, recordOperation, withStore } from './with-store.js';
 
 export async function copy(options: { from: string; to: string }): Promise<void> {
@@ -30,31 +23,21 @@ export async function copy(options: { from: string; to: string }): Promise<void>
       target,
       async (to) => {
         refuseSame(source, target);
-        const records = await readChecked(from.store, resealing(from.sealer, to.sealer));
-        if (await to.store.maintenance.isRestoring()) await removeRecords(to.store);
-        else await refuseOthers(to.store, records);
+        await refuseServed(to.store);
         await to.store.maintenance.setRestoring(true);
-        await writeRecords(to.store, records);
-        recordOperation(to, [
-          {
-            event: 'store.restored',
-            outcome: 'success',
-            reason: 'copy',
-            target: { records: records.length },
-          },
-        ]);
-        const differing = await differences(recordsOf(from.store), to.store);
-        if (differing.length > 0)
-          throw new CommandFailed(
-            `${describeDifferences(differing)}; stop all writers and run the command again`,
-          );
+        const { records } = await synchronized(from, to, 'copied');
+        const event = { event: 'store.restored', outcome: 'success', reason: 'copy', target: { records } } as const;
+        recordOperation(to, [event]);
+        const { differing } = await synchronized(from, to, 'compared');
+        if (differing.count > 0)
+          throw new CommandFailed(`${describe(differing)}; stop all writers and run the command again`);
         await to.store.maintenance.setRestoring(false);
-        print(`${counted(records.length, 'record')} copied, both stores are identical\n`);
+        print(`${counted(records, 'record')} copied, both stores are identical\n`);
       },
       { create: 'restore' },
     ),
   );
-}
+} // prettier-ignore
 
 /** Compares the places: an interrupted copy leaves its target unusable, which must not be the source. */
 function refuseSame(from: LoadedConfig, to: LoadedConfig): void {
@@ -66,49 +49,31 @@ function placeOf({ config: { store } }: LoadedConfig): unknown {
   return store.type === 'lmdb' ? realpathSync(store.path) : store;
 }
 
-/** Checks all records before any is written elsewhere. */
-async function readChecked(
-  store: Store,
-  reseal: (record: StoreRecord) => StoreRecord,
-): Promise<StoreRecord[]> {
-  const records: StoreRecord[] = [];
-  const check = new RecordCheck();
-  try {
-    for await (const record of recordsOf(store)) records.push(reseal(check.add(record)));
-    check.end();
-  } catch (error) {
-    if (!(error instanceof RecordsInvalid)) throw error;
-    throw new CommandFailed(`the store ${error.message}; nothing was changed; stop all writers and run the command again`);
-  }
-  return records;
-} // prettier-ignore
-
-/** A copy removes nothing, so other records in the target would keep the stores different. */
-async function refuseOthers(store: Store, records: readonly StoreRecord[]): Promise<void> {
-  const keys = new Set(records.map(recordKey));
-  const others: string[] = [];
-  for await (const record of recordsOf(store))
-    if (record.kind !== 'revoked' && !keys.has(recordKey(record))) others.push(recordKey(record));
-  if (others.length > 0)
+/** A server would serve what the copy is about to replace, from its cache too. */
+async function refuseServed(store: Store): Promise<void> {
+  const [member] = await store.fleet.list();
+  if (member !== undefined)
     throw new CommandFailed(
-      `${describeDifferences(others)}: these exist only in the target store; remove them there, or copy into an empty store; nothing was changed`,
+      `${member.name} (pid ${member.pid}) serves the target store; stop it, wait ${LIVE_MS / 1000} seconds if it was killed, and run the command again; nothing was changed`,
     );
 }
 
-/** Each store has its own sealing key. */
-function resealing(from: Sealer, to: Sealer): (record: StoreRecord) => StoreRecord {
-  return (record) => {
-    if (record.kind === 'signing_keys') {
-      const keys = record.value.keys.map((key) => {
-        const owner = ownerOf(key);
-        return { ...key, sealedKey: to.seal(from.open(key.sealedKey, owner), owner) };
-      });
-      return { ...record, value: { ...record.value, keys } };
+async function synchronized(from: OpenedStore, to: OpenedStore, done: string) {
+  const check = new RecordCheck();
+  let records = 0;
+  async function* checked() {
+    for await (const record of withProgress(recordsOf(from.store), done)) {
+      records += 1;
+      yield check.add(record);
     }
-    if (record.kind !== 'user' || record.value.otpSecret === null) return record;
-    const { id, otpSecret } = record.value;
-    return { ...record, value: { ...record.value, otpSecret: to.seal(from.open(otpSecret, id), id) } };
-  };
+  }
+  try {
+    const differing = await synchronize(from, to, checked());
+    return { records, differing };
+  } catch (error) {
+    if (!(error instanceof RecordsInvalid)) throw error;
+    throw new CommandFailed(`the store ${error.message}; stop all writers and run the command again`);
+  }
 }
 
 export async function backup(file: string, options: { config: string }): Promise<void> {
@@ -116,7 +81,7 @@ export async function backup(file: string, options: { config: string }): Promise
     throw new WrongUsage('store backup: pass the path of a file; it appears only once it is complete');
   await withStore(loadConfig(options.config), async ({ store }) => {
     const replaced = await replacedBackup(file);
-    const count = await writeBackup(file, recordsOf(store));
+    const count = await writeBackup(file, withProgress(recordsOf(store), 'written'));
     const note = replaced === undefined ? '' : `; replaced the backup of ${replaced}`;
     print(printable(`${file}: ${counted(count, 'record')}${note}`) + '\n');
   });
@@ -147,49 +112,9 @@ export async function forgetSigningKeys(options: { config: string }): Promise<vo
   });
 }
 
-/** Additional revocations in the store are no difference. */
-export async function differences(
-  wanted: AsyncIterable<StoreRecord> | Iterable<StoreRecord>,
-  store: Store,
-): Promise<string[]> {
-  const left = new Map<string, StoreRecord>();
-  for await (const record of wanted) left.set(recordKey(record), record);
-  const differing: string[] = [];
-  for await (const record of recordsOf(store)) {
-    const key = recordKey(record);
-    const before = left.get(key);
-    const isSame = before !== undefined && isDeepStrictEqual(comparable(before), comparable(record));
-    if (!isSame && record.kind !== 'revoked') differing.push(key);
-    left.delete(key);
-  }
-  return [...differing, ...left.keys()];
-}
-
-function comparable(record: StoreRecord): unknown {
-  // One store keeps a field without a value, another one omits it.
-  return JSON.parse(JSON.stringify(essence(record))) as unknown;
-}
-
-function essence(record: StoreRecord): unknown {
-  // Traffic keeps updating last uses, and sealed values differ each time.
-  switch (record.kind) {
-    case 'user':
-      return { ...record, value: { ...record.value, otpSecret: record.value.otpSecret !== null } };
-    case 'token':
-      return record.value;
-    case 'signing_keys':
-      return record.value.keys.map(({ kid, signsFrom }) => ({ kid, signsFrom }));
-    case 'session':
-      return { ...record.value, lastSeenAt: 0, idleEndsAt: 0, ip: '', userAgent: null };
-    default:
-      return record.value;
-  }
-}
-
-export function describeDifferences(differing: readonly string[]): string {
-  const some = differing.slice(0, 5).join(', ');
-  const more = differing.length > 5 ? ` and ${differing.length - 5} more` : '';
-  return `${counted(differing.length, 'record')} ${differing.length === 1 ? 'differs' : 'differ'} between the stores (${some}${more})`;
+function describe({ count, some }: Differences): string {
+  const more = count > some.length ? ` and ${count - some.length} more` : '';
+  return `${counted(count, 'record')} ${count === 1 ? 'differs' : 'differ'} between the stores (${some.join(', ')}${more})`;
 }
 
 interface ApplyOptions {

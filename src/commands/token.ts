@@ -16,11 +16,19 @@ import { createdTokenObject, tokenObject } from '../endpoints/token-object.js';
 import type { OpenedStore } from '../server/stores/open-store.js';
 import type { DirectoryStore } from '../store/core/directory.js';
 import type { TokenWithUse } from '../store/core/token-records.js';
+import { partsOf } from '../store/parts.js';
 import type { ReportOptions } from './terminal/options.js';
-import { CommandFailed, report, reportList, reportRecord, WrongUsage } from './terminal/output.js';
 import {
+  CommandFailed,
+  report,
+  reportParts,
+  reportRecord,
+  WrongUsage,
+  withProgress,
+} from './terminal/output.js';
+import {
+  customerIds,
   findUser,
-  listUsers,
   recordChange,
   recordOperation,
   unlessRefused,
@@ -43,35 +51,72 @@ function tokensOf({ config }: LoadedConfig, { store }: OpenedStore): Tokens {
   return new Tokens(store, { pending: () => undefined }, config.tokens, scopes);
 }
 
+/** How many tokens are printed, and how many are read, at once. */
+const PART = 1_000;
+const AT_ONCE = 100;
+
 const COLUMNS = [
   'id', 'name', 'login', 'scope', 'services', 'created_at', 'last_used_at', 'expires_at', 'suspended',
 ]; // prettier-ignore
 
-export async function list(options: ReportOptions & { user?: string; customer?: string }): Promise<void> {
-  const loaded = loadConfig(options.config);
-  await withStore(loaded, async (opened) => {
-    const users = await ownersOf(opened.store.directory, options);
-    const owners = new Map(users.map((user) => [user.id, user]));
-    const tokens = tokensOf(loaded, opened);
-    const found: TokenWithUse[] = [];
-    for (const { id } of users) found.push(...(await tokens.ofUser(id)));
-    found.sort((a, b) => a.token.createdAt - b.token.createdAt);
-    const objects = found.map((each) => {
-      const { login = '', customerId = '' } = owners.get(each.token.userId) ?? {};
-      return { ...tokenObject(each, customerId), login };
-    });
-    await reportList(options, objects, objects, COLUMNS, 'no tokens');
+interface ListOptions extends ReportOptions {
+  readonly user?: string;
+  readonly customer?: string;
+  readonly limit?: number;
+}
+
+/** Of all tokens, only what orders them is held in memory. */
+export async function list(options: ListOptions): Promise<void> {
+  await withStore(loadConfig(options.config), async ({ store }) => {
+    const owners = new Map<string, Pick<User, 'login' | 'customerId'>>();
+    const ids: string[] = [];
+    const times: number[] = [];
+    for await (const { token } of withProgress(listed(), 'read')) {
+      ids.push(token.id);
+      times.push(token.createdAt);
+    }
+    const order = new Uint32Array(ids.length).map((_, i) => i);
+    order.sort((a, b) => (times[a] ?? 0) - (times[b] ?? 0));
+    await reportParts(options, objects(order.subarray(0, options.limit)), COLUMNS, 'no tokens');
+
+    async function* listed() {
+      for await (const { id, login, customerId } of ownersOf(store.directory, options)) {
+        owners.set(id, { login, customerId });
+        for await (const page of store.tokens.pagesOfUser(id)) {
+          yield* page;
+          await store.maintenance.release();
+        }
+      }
+    }
+
+    async function* objects(places: Uint32Array) {
+      for (let at = 0; at < places.length; at += PART) {
+        const part = [...places.subarray(at, at + PART)].map((place) => ids[place] ?? '');
+        const found: TokenWithUse[] = [];
+        for (const some of partsOf(part, AT_ONCE)) {
+          found.push(...(await store.tokens.listByIds(some)));
+          await store.maintenance.release();
+        }
+        yield found.map((each) => {
+          const { login = '', customerId = '' } = owners.get(each.token.userId) ?? {};
+          return { ...tokenObject(each, customerId), login };
+        });
+      }
+    }
   });
 }
 
-async function ownersOf(
+async function* ownersOf(
   directory: DirectoryStore,
   { user, customer }: { user?: string; customer?: string },
-): Promise<User[]> {
-  const all = await listUsers(directory, customer);
-  if (user === undefined) return all;
+): AsyncGenerator<User> {
+  const customers = await customerIds(directory, customer);
+  if (user === undefined) {
+    for (const id of customers) for await (const page of directory.pagesOfUsers(id)) yield* page;
+    return;
+  }
   const found = await findUser(directory, user);
-  return all.filter(({ id }) => id === found.id);
+  if (customers.includes(found.customerId)) yield found;
 }
 
 export async function show(id: string, options: ReportOptions): Promise<void> {

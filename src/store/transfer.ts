@@ -1,22 +1,11 @@
+import { isDeepStrictEqual } from 'node:util';
 import type { Session } from '../domain/session.js';
-import type { SigningKeys } from '../domain/signing-key.js';
 import type { Token, TokenUse } from '../domain/token.js';
-import { type Customer, loginKey, type Service, type User } from '../domain/user.js';
+import { ownerOf, type SigningKeys } from '../domain/signing-key.js';
+import type { Customer, Service, User } from '../domain/user.js';
 import { partsOf } from './parts.js';
 import type { Changes } from './core/directory-checks.js';
 import type { Store } from './core/store.js';
-import { asStorable } from '../domain/limits.js';
-import { RecordUnreadable } from './faults.js';
-import {
-  customerOf,
-  encode,
-  serviceOf,
-  sessionOf,
-  signingKeysOf,
-  tokenOf,
-  useOf,
-  userOf,
-} from './records.js';
 
 export type StoreRecord =
   | { readonly kind: 'customer'; readonly value: Customer }
@@ -27,10 +16,13 @@ export type StoreRecord =
   | { readonly kind: 'revoked'; readonly value: string }
   | { readonly kind: 'signing_keys'; readonly value: SigningKeys };
 
-const BATCH = 500;
+/** Few: each token is in several places of an index, and each place of the embedded store that is read stays mapped. */
+const BATCH = 50;
 const BATCH_BYTES = 256 * 1024;
 /** Maximum number of users in one removal, which also removes their sessions. */
 const USERS = 20;
+/** How many differing records are named. */
+const SHOWN = 5;
 
 /** Owners come before what they own. What expires within minutes is left out. */
 export async function* recordsOf(store: Store): AsyncGenerator<StoreRecord> {
@@ -58,85 +50,78 @@ async function* ownedRecordsOf(store: Store, seen: Set<string>): AsyncGenerator<
       const service: StoreRecord = { kind: 'service', value };
       if (isNew(service)) yield service;
     }
-    for (const value of await store.directory.listUsers(customer.id)) {
-      const user: StoreRecord = { kind: 'user', value, otpStep: await store.usage.getOtpStep(value.id) };
-      if (!isNew(user)) continue;
-      yield user;
-      for (const { token, use } of await store.tokens.listOfUser(value.id))
-        yield { kind: 'token', value: token, use };
-      for (const session of await store.sessions.listOfUser(value.id))
-        yield { kind: 'session', value: session };
+    for await (const page of store.directory.pagesOfUsers(customer.id)) {
+      for (const value of page) {
+        const user: StoreRecord = { kind: 'user', value, otpStep: await store.usage.getOtpStep(value.id) };
+        if (!isNew(user)) continue;
+        yield user;
+        for await (const tokens of store.tokens.pagesOfUser(value.id)) {
+          await store.maintenance.release();
+          for (const { token, use } of tokens) yield { kind: 'token', value: token, use };
+        }
+        for (const session of await store.sessions.listOfUser(value.id))
+          yield { kind: 'session', value: session };
+      }
     }
   }
 }
 
-/** @param records checked by `RecordCheck`; existing ones stay or are overwritten by their match */
-export async function writeRecords(store: Store, records: readonly StoreRecord[]): Promise<void> {
-  const owners = new Map<string, User>();
-  for (const record of records) if (record.kind === 'user') owners.set(record.value.id, record.value);
-  // An interrupted run must not leave a revoked token without its revocation.
-  for (const kind of [
-    'revoked',
-    'customer',
-    'service',
-    'user',
-    'token',
-    'session',
-    'signing_keys',
-  ] as const) {
-    for (const batch of batchesOf(records.filter((record) => record.kind === kind)))
-      await writeBatch(store, batch, owners);
+type Records = AsyncIterable<StoreRecord> | Iterable<StoreRecord>;
+
+/** @param records checked by `RecordCheck`; they overwrite their match. Returns how many there were */
+export async function writeRecords(store: Store, records: Records): Promise<number> {
+  let count = 0;
+  for await (const batch of batchesOf(records)) {
+    await writeBatch(store, batch);
+    count += batch.length;
   }
+  return count;
 }
 
-function batchesOf(records: readonly StoreRecord[]): StoreRecord[][] {
-  const batches: StoreRecord[][] = [];
+async function* batchesOf(records: Records): AsyncGenerator<StoreRecord[]> {
+  let batch: StoreRecord[] = [];
   let bytes = 0;
-  for (const record of records) {
-    const size = JSON.stringify(record).length;
-    const last = batches.at(-1);
-    if (last === undefined || last.length === BATCH || bytes + size > BATCH_BYTES) {
-      batches.push([record]);
-      bytes = size;
-    } else {
-      last.push(record);
-      bytes += size;
+  for await (const record of records) {
+    bytes += JSON.stringify(record).length;
+    if (batch.length === BATCH || (bytes > BATCH_BYTES && batch.length > 0)) {
+      yield batch;
+      [batch, bytes] = [[], JSON.stringify(record).length];
     }
+    batch.push(record);
   }
-  return batches;
+  if (batch.length > 0) yield batch;
 }
 
-async function writeBatch(
-  store: Store,
-  batch: readonly StoreRecord[],
-  owners: ReadonlyMap<string, User>,
-): Promise<void> {
+async function writeBatch(store: Store, batch: readonly StoreRecord[]): Promise<void> {
   const valuesOf = <K extends StoreRecord['kind']>(kind: K) =>
     batch.filter((record): record is Extract<StoreRecord, { kind: K }> => record.kind === kind);
+  // First: an interrupted run must not leave a revoked token without its revocation.
   const revoked = valuesOf('revoked').map(({ value }) => value);
   if (revoked.length > 0) await store.tokens.addRevokedDigests(revoked);
   const users = valuesOf('user');
   const tokens = valuesOf('token');
-  const changes = {
+  const otpSteps = new Map(users.map(({ value, otpStep }) => [value.id, otpStep]));
+  const uses = new Map(tokens.map(({ value, use }) => [value.id, use]));
+  await change(store, {
     customers: valuesOf('customer').map(({ value }) => value),
     services: valuesOf('service').map(({ value }) => value),
     users: users.map(({ value }) => value),
     tokens: tokens.map(({ value }) => value),
-  };
-  const isEmpty = Object.values(changes).every((values) => values.length === 0);
-  const refused = isEmpty
-    ? undefined
-    : await store.directory.change({ ...changes, transfer: true }, Date.now());
-  if (refused !== undefined) throw new Error(`the store refused a record (${refused.reason})`);
-  for (const { value, otpStep } of users) if (otpStep >= 0) await store.usage.takeOtpStep(value.id, otpStep);
-  const uses = tokens.flatMap(({ value, use }) => (use === null ? [] : [[value.id, use] as const]));
-  if (uses.length > 0) await store.usage.recordUses({ tokens: new Map(uses), sessions: new Map() });
-  for (const { value } of valuesOf('session')) await addSession(store, value, owners);
+    transfer: { uses, otpSteps },
+  });
+  for (const { value } of valuesOf('session')) await addSession(store, value);
   for (const { value } of valuesOf('signing_keys')) await replaceSigningKeys(store, value);
+  await store.maintenance.release();
 }
 
-async function addSession(store: Store, session: Session, owners: ReadonlyMap<string, User>): Promise<void> {
-  const owner = owners.get(session.userId);
+async function change(store: Store, changes: Changes): Promise<void> {
+  if (!Object.values(changes).some((values) => Array.isArray(values) && values.length > 0)) return;
+  const refused = await store.directory.change({ transfer: {}, ...changes }, Date.now());
+  if (refused !== undefined) throw new Error(`the store refused a change (${refused.reason})`);
+}
+
+async function addSession(store: Store, session: Session): Promise<void> {
+  const owner = await store.directory.getUser(session.userId);
   if (owner === undefined || typeof (await store.sessions.create(session, owner, null)) === 'string')
     throw new Error(`the user ${session.userId} was changed in the meantime; run the command again`);
 }
@@ -147,25 +132,180 @@ async function replaceSigningKeys(store: Store, { keys }: SigningKeys): Promise<
     throw new Error('the signing keys were changed in the meantime; run the command again');
 }
 
+type Find = (batch: readonly StoreRecord[]) => Promise<readonly (StoreRecord | undefined)[]>;
+
 /** Revocations stay. */
 export async function removeRecords(store: Store): Promise<void> {
-  for (const customer of await store.directory.listCustomers()) {
-    const users = await store.directory.listUsers(customer.id);
-    for (const { id } of users) {
-      const tokens = await store.tokens.listOfUser(id);
-      for (const some of partsOf(tokens, BATCH))
-        await remove(store, { removeTokens: some.map(({ token }) => token.id) });
-    }
-    for (const some of partsOf(users, USERS)) await remove(store, { removeUsers: some.map(({ id }) => id) });
-    const services = await store.directory.listServices(customer.id);
-    await remove(store, { removeServices: services.map(({ id }) => id), removeCustomers: [customer.id] });
-  }
-  await store.signingKeys.remove();
+  await removeOwners(store, await removeOwned(store, async () => []));
 }
 
-async function remove(store: Store, changes: Changes): Promise<void> {
-  const refused = await store.directory.change({ ...changes, transfer: true }, Date.now());
-  if (refused !== undefined) throw new Error(`the store refused a removal (${refused.reason})`);
+interface Gone {
+  readonly user: Set<string>;
+  readonly service: Set<string>;
+  readonly customer: Set<string>;
+}
+
+/**
+ * Removes what `find` does not find elsewhere, but for revocations. Returns the ids, also of services
+ * and customers, which may still be in use.
+ */
+async function removeOwned(store: Store, find: Find, onGone?: (record: StoreRecord) => void): Promise<Gone> {
+  const gone: Gone = { user: new Set(), service: new Set(), customer: new Set() };
+  for await (const batch of batchesOf(recordsOf(store))) {
+    const found = await find(batch);
+    const tokens: string[] = [];
+    for (const [i, record] of batch.entries()) {
+      if (record.kind === 'revoked' || found[i] !== undefined) continue;
+      onGone?.(record);
+      if (record.kind === 'signing_keys') await store.signingKeys.remove();
+      else if (record.kind === 'token') tokens.push(record.value.id);
+      else if (record.kind !== 'session') gone[record.kind].add(record.value.id);
+      // Those of a removed user end with him, which is not remembered.
+      else if (!gone.user.has(record.value.userId)) await store.sessions.end(record.value.digest);
+    }
+    await change(store, { removeTokens: tokens });
+  }
+  for (const some of partsOf([...gone.user], USERS)) await change(store, { removeUsers: some });
+  return gone;
+}
+
+async function removeOwners(store: Store, { service, customer }: Gone): Promise<void> {
+  for (const some of partsOf([...service], BATCH)) await change(store, { removeServices: some });
+  for (const some of partsOf([...customer], BATCH)) await change(store, { removeCustomers: some });
+}
+
+/** Finds records by key, each in the place of its match. */
+async function findIn(store: Store, batch: readonly StoreRecord[]): Promise<(StoreRecord | undefined)[]> {
+  const ids = batch.flatMap((record) => (record.kind === 'token' ? record.value.id : []));
+  const tokens = new Map((await store.tokens.listByIds(ids)).map((each) => [each.token.id, each]));
+  return Promise.all(
+    batch.map(async (record): Promise<StoreRecord | undefined> => {
+      const { kind } = record;
+      if (kind === 'token') {
+        const known = tokens.get(record.value.id);
+        return known && { kind, value: known.token, use: known.use };
+      }
+      if (kind === 'session') {
+        const known = await store.sessions.find(record.value.digest);
+        return known && { kind, value: known.session };
+      }
+      if (kind === 'user') return findUser(store, record.value.id);
+      const value = await valueIn(store, record);
+      return value === undefined ? undefined : ({ kind, value } as StoreRecord);
+    }),
+  );
+}
+
+async function findUser(store: Store, id: string): Promise<StoreRecord | undefined> {
+  const value = await store.directory.getUser(id);
+  return value && { kind: 'user', value, otpStep: await store.usage.getOtpStep(id) };
+}
+
+function valueIn(store: Store, record: Extract<StoreRecord, { kind: 'revoked' | 'customer' | 'service' | 'signing_keys' }>) {
+  switch (record.kind) {
+    case 'revoked':
+      return store.tokens.filterRevoked([record.value]).then(([name]) => name);
+    case 'signing_keys':
+      return store.signingKeys.get();
+    case 'customer':
+      return store.directory.getCustomer(record.value.id);
+    case 'service':
+      return store.directory.getService(record.value.id);
+  }
+} // prettier-ignore
+
+/** How many records differed, and some of them. */
+export class Differences {
+  count = 0;
+  readonly some: string[] = [];
+
+  add(record: StoreRecord): void {
+    this.count += 1;
+    if (this.some.length < SHOWN) this.some.push(recordKey(record));
+  }
+}
+
+export interface Sealing {
+  seal(plain: string, owner: string): string;
+  open(sealed: string, owner: string): string;
+}
+
+interface Side {
+  readonly store: Store;
+  readonly sealer: Sealing;
+}
+
+/**
+ * Brings a store to the records of another one. What traffic keeps updating is no difference, nor are
+ * more revocations in the target. @param records all of the source, checked by `RecordCheck`
+ */
+export async function synchronize(source: Side, target: Side, records: Records): Promise<Differences> {
+  const differing = new Differences();
+  const gone = await removeOwned(
+    target.store,
+    async (batch) => findIn(source.store, batch),
+    (record) => differing.add(record),
+  );
+  for await (const batch of batchesOf(records)) {
+    const found = await findIn(target.store, batch);
+    const changed = batch.filter((record, i) => {
+      const now = withSecrets(record, (...sealed) => source.sealer.open(...sealed));
+      const before = found[i] && withSecrets(found[i], (...sealed) => target.sealer.open(...sealed));
+      if (isSame(now, before)) return false;
+      if (before === undefined || !isSame(essence(now), essence(before))) differing.add(record);
+      return true;
+    });
+    await addHolders(source.store, target.store, changed);
+    const reseal: Change = (sealed, owner) => target.sealer.seal(source.sealer.open(sealed, owner), owner);
+    await writeBatch(
+      target.store,
+      changed.map((record) => withSecrets(record, reseal)),
+    );
+  }
+  await removeOwners(target.store, gone);
+  return differing;
+}
+
+/** Adds the users who hold a login that another one takes: they may have exchanged them. */
+async function addHolders(source: Store, target: Store, changed: StoreRecord[]): Promise<void> {
+  // It grows meanwhile.
+  for (const record of changed) {
+    if (record.kind !== 'user') continue;
+    const holder = await target.directory.getUserByLogin(record.value.login);
+    const isKnown = (each: StoreRecord) => each.kind === 'user' && each.value.id === holder?.id;
+    const own = holder === undefined || changed.some(isKnown) ? undefined : await findUser(source, holder.id);
+    if (own !== undefined) changed.push(own);
+  }
+}
+
+type Change = (secret: string, owner: string) => string;
+
+/** Each store has its own sealing key. */
+export function withSecrets(record: StoreRecord, change: Change): StoreRecord {
+  if (record.kind === 'signing_keys') {
+    const keys = record.value.keys.map((key) => ({ ...key, sealedKey: change(key.sealedKey, ownerOf(key)) }));
+    return { ...record, value: { ...record.value, keys } };
+  }
+  if (record.kind !== 'user' || record.value.otpSecret === null) return record;
+  const { id, otpSecret } = record.value;
+  return { ...record, value: { ...record.value, otpSecret: change(otpSecret, id) } };
+}
+
+function isSame(a: unknown, b: unknown): boolean {
+  // One store keeps a field without a value, another one omits it.
+  return b !== undefined && isDeepStrictEqual(JSON.parse(JSON.stringify(a)), JSON.parse(JSON.stringify(b)));
+}
+
+/** A record without what traffic keeps updating. */
+function essence(record: StoreRecord): unknown {
+  switch (record.kind) {
+    case 'signing_keys':
+      return record.value.keys;
+    case 'session':
+      return { ...record.value, lastSeenAt: 0, idleEndsAt: 0, ip: '', userAgent: null };
+    default:
+      return record.value;
+  }
 }
 
 /** The same in every store. */
@@ -173,97 +313,4 @@ export function recordKey({ kind, value }: StoreRecord): string {
   if (kind === 'revoked') return `revoked ${value}`;
   if (kind === 'signing_keys') return 'signing_keys';
   return `${kind} ${value.id}`;
-}
-
-export class RecordsInvalid extends Error {}
-
-/** Checks records before any is written: valid, none twice, and whatever one refers to exists. */
-export class RecordCheck {
-  readonly #names = new Set<string>();
-  /** Names that must exist, each with the record that refers to it. */
-  readonly #needed = new Map<string, string>();
-
-  /** Adds a record and returns it as every store can hold it. @throws RecordsInvalid */
-  add(received: unknown): StoreRecord {
-    const checked = parseRecord(asStorable(received));
-    for (const name of namesOf(checked)) {
-      if (this.#names.has(name)) throw new RecordsInvalid(`contains the ${name} twice`);
-      this.#names.add(name);
-    }
-    const need = needOf(checked);
-    if (need !== undefined && !this.#needed.has(need)) this.#needed.set(need, namesOf(checked)[0] ?? '');
-    return checked;
-  }
-
-  /** Checks the references of all records; call it after the last one. @throws RecordsInvalid */
-  end(): void {
-    for (const [name, by] of this.#needed)
-      if (!this.#names.has(name)) throw new RecordsInvalid(`lacks the ${name}, to which the ${by} belongs`);
-  }
-}
-
-/** Returns the unique names of a record; the first one identifies it in messages. */
-function namesOf(record: StoreRecord): string[] {
-  const { kind, value } = record;
-  if (kind === 'revoked') return [`digest ${value}`];
-  if (kind === 'signing_keys') return ['set of signing keys'];
-  const name = `${kind} ${value.id}`;
-  if (kind === 'user') return [name, `login ${loginKey(value.login)}`];
-  // A revoked digest has the same name: no token may have the digest of a revoked legacy key.
-  if (kind === 'token') return [name, `digest ${value.digest}`];
-  return kind === 'session' ? [name, `session digest ${value.digest}`] : [name];
-}
-
-/** What it belongs to. */
-function needOf({ kind, value }: StoreRecord): string | undefined {
-  if (kind === 'service' || kind === 'user') return `customer ${value.customerId}`;
-  return kind === 'token' || kind === 'session' ? `user ${value.userId}` : undefined;
-}
-
-const KEYS = ['id', 'digest', 'userId', 'customerId', 'login'] as const;
-const MAX_KEY = 1_024;
-
-/** @throws RecordsInvalid */
-function parseRecord(given: unknown): StoreRecord {
-  try {
-    const checked = decodeRecord(given as StoreRecord);
-    const value = checked?.kind === 'revoked' ? { id: checked.value } : checked?.value;
-    const keys = KEYS.map((name) => (value as Record<string, unknown> | undefined)?.[name]);
-    if (checked !== undefined && keys.every((key) => key === undefined || isKey(key))) return checked;
-  } catch (error) {
-    if (!(error instanceof RecordUnreadable)) throw error;
-    throw new RecordsInvalid(`contains an unknown record (${describe(given)})`, { cause: error });
-  }
-  throw new RecordsInvalid(`contains an unknown record (${describe(given)})`);
-}
-
-function isKey(value: unknown): boolean {
-  return typeof value === 'string' && value.length > 0 && value.length <= MAX_KEY;
-}
-
-const DECODERS: { readonly [K in Exclude<StoreRecord['kind'], 'revoked'>]: (stored: unknown) => object } = {
-  customer: customerOf,
-  service: serviceOf,
-  user: userOf,
-  token: tokenOf,
-  session: sessionOf,
-  signing_keys: signingKeysOf,
-};
-
-/** Undefined for an unknown kind, which a newer Latchkey wrote. */
-function decodeRecord(record: StoreRecord | null): StoreRecord | undefined {
-  if (record == null) return undefined;
-  if (record.kind === 'revoked') return record;
-  if (!Object.hasOwn(DECODERS, record.kind)) return undefined;
-  if (record.kind === 'user' && !Number.isSafeInteger(record.otpStep)) return undefined;
-  const value = DECODERS[record.kind](encode(Object(record.value) as object));
-  if (record.kind !== 'token') return { ...record, value } as StoreRecord;
-  const use = record.use === null ? null : useOf(encode(Object(record.use) as object));
-  return { ...record, value, use } as StoreRecord;
-}
-
-function describe(given: unknown): string {
-  const { kind, value } = (given ?? {}) as { kind?: unknown; value?: { id?: unknown } };
-  const id = typeof value?.id === 'string' ? ` ${value.id}` : '';
-  return typeof kind === 'string' ? `${kind.slice(0, 40)}${id.slice(0, 80)}` : 'without a kind';
 }

@@ -1,4 +1,5 @@
-import { RecordCheck, recordKey, recordsOf } from '../../src/store/transfer.js';
+import { RecordCheck } from '../../src/store/record-check.js';
+import { recordKey, recordsOf } from '../../src/store/transfer.js';
 import type { Store } from '../../src/store/core/store.js';
 
 /**
@@ -13,6 +14,5 @@ export async function contentOf(store: Store): Promise<Map<string, unknown>> {
     const plain = record.kind === 'signing_keys' ? { kind: record.kind, keys: record.value.keys } : record;
     content.set(recordKey(record), JSON.parse(JSON.stringify(plain)));
   }
-  check.end();
   return content;
 }

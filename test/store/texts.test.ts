@@ -4,7 +4,7 @@ import { personOf, sidOf } from '../../src/accounts/oidc/claims.js';
 import type { ProviderSettings } from '../../src/accounts/oidc/settings.js';
 import { openRedisStore } from '../../src/store/redis.js';
 import { asUnavailable } from '../../src/store/redis/changes.js';
-import { RecordCheck } from '../../src/store/transfer.js';
+import { RecordCheck } from '../../src/store/record-check.js';
 import { PASSWORD } from '../helpers/fixture.js';
 import { serveHttp } from '../helpers/http.js';
 import { startInProcess } from '../helpers/in-process.js';

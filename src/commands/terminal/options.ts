@@ -31,6 +31,11 @@ export function filled(text: string): string {
   return text;
 }
 
+export function count(text: string): number {
+  if (/^[1-9]\d{0,8}$/.test(text)) return Number(text);
+  throw new InvalidArgumentError('Expected a number from 1 on.');
+}
+
 export function httpUrl(text: string): URL {
   if (/^https?:\/\/[^?#@\s]+$/i.test(text) && URL.canParse(text)) return new URL(text);
   const isHost = /^[\w.-]+(?::\d+)?$/.test(text);

@@ -41,6 +41,21 @@ function writeSome(bytes: Buffer): number {
   }
 }
 
+const PROGRESS_MS = 2_000;
+
+/** Passes records on, and says on a terminal now and then how many were. @param done what is done with them */
+export async function* withProgress<T>(records: AsyncIterable<T>, done: string): AsyncGenerator<T> {
+  let count = 0;
+  let toldAt = performance.now();
+  for await (const record of records) {
+    yield record;
+    count += 1;
+    if (!process.stderr.isTTY || performance.now() - toldAt < PROGRESS_MS) continue;
+    process.stderr.write(`${count} records ${done}\n`);
+    toldAt = performance.now();
+  }
+}
+
 export function report(options: { readonly json?: true }, value: unknown, text: string, done?: string): void {
   print(options.json ? asJson(value) : `${printableLines(text)}\n`, done);
 }
@@ -53,6 +68,23 @@ export async function reportList(
   none: string,
 ): Promise<void> {
   report(options, value, rows.length === 0 ? none : (await renderList(rows, columns)).trimEnd());
+}
+
+/** Prints a list of any length: as one array, or as a table in parts. */
+export async function reportParts(
+  options: { readonly json?: true },
+  parts: AsyncIterable<readonly object[]>,
+  columns: readonly string[],
+  none: string,
+): Promise<void> {
+  let start = '[';
+  for await (const part of parts) {
+    if (options.json) print(start + asJson(part).slice(1, -'\n]\n'.length));
+    else print(await renderList(part, columns));
+    start = ',';
+  }
+  if (start === '[') report(options, [], none);
+  else if (options.json) print('\n]\n');
 }
 
 export async function renderList(rows: readonly object[], columns: readonly string[]): Promise<string> {

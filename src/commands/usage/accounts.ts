@@ -1,6 +1,14 @@
 import { Argument, Command, Option } from 'commander';
 import { REMOVABLE } from '../../store/records.js';
-import { calls, collect, configOption, jsonOption, listOf, passwordFileOption } from '../terminal/options.js';
+import {
+  calls,
+  collect,
+  configOption,
+  count,
+  jsonOption,
+  listOf,
+  passwordFileOption,
+} from '../terminal/options.js';
 
 const sessionWork = async () => import('../session.js');
 const storeWork = async () => import('../store.js');
@@ -51,7 +59,8 @@ export function tokenCommand(): Command {
   const add = adderTo(token, tokenWork);
 
   withUser(add('list', 'list', 'list tokens, oldest first'), 'only those of this user')
-    .option('--customer <id>', 'only tokens of this customer');
+    .option('--customer <id>', 'only tokens of this customer')
+    .option('--limit <n>', 'only the first of them', count);
   add('show <id>', 'show', 'show a token');
   withTokenOptions(add('create', 'create', 'create a token for a user and print its secret, which is shown only once'))
     .requiredOption('--user <login>', 'the owner');
@@ -80,13 +89,14 @@ export function storeCommand(): Command {
   const store = new Command('store').description('copy, back up and restore a store');
   store
     .command('copy')
-    .description('copy everything from the store of one configuration to that of another, then compare')
+    .description('bring the store of one configuration to the content of another, then compare')
     .requiredOption('--from <file>', 'the configuration of the store to read')
     .requiredOption('--to <file>', 'the configuration of the store to write')
     .addHelpText('after', `
-Both stores can be read during the copy. If the first one changes in the meantime, the
-comparison finds the difference, and the command says so: run it again. Stop all writers before
-the final run. Counts of failed logins are not copied.`)
+What is the same is skipped, and what only the target has is removed. No server may use the
+target. If the source changes in the meantime, the comparison finds the difference, and the
+command says so: run it again. Stop all writers before the final run. Counts of failed logins
+are not copied.`)
     .action(calls(storeWork, 'copy'));
   const add = (usage: string, work: ReturnType<typeof calls>, description: string, help: string) =>
     store

@@ -1,5 +1,5 @@
 import type { EpochMs } from '../../util/time.js';
-import type { Token } from '../../domain/token.js';
+import type { Token, TokenUse } from '../../domain/token.js';
 import { type Customer, loginKey, type Service, type User } from '../../domain/user.js';
 import { activeOf, namesOfRevoked, readToken } from './token-records.js';
 import {
@@ -39,8 +39,14 @@ export interface Changes {
   readonly removeUsers?: readonly string[];
   /** The `updatedAt` of users as they were read; null for none. If any differs, nothing is written. */
   readonly basedOn?: ReadonlyMap<string, EpochMs | null>;
-  /** Part of a transfer: what it removes may be written again, so it is not remembered as ended. */
-  readonly transfer?: true;
+  /**
+   * Part of a transfer: what it removes may be written again, so it is not remembered as ended. Tokens
+   * overwrite what has their id or digest, and get these last uses; users these used one-time passwords.
+   */
+  readonly transfer?: {
+    readonly uses?: ReadonlyMap<string, TokenUse | null>;
+    readonly otpSteps?: ReadonlyMap<string, number>;
+  };
 }
 
 export type ChangeRefused =

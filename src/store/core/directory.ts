@@ -11,6 +11,7 @@ import {
   forbid,
   isNewDigest,
   namesOfRevoked,
+  overwriteToken,
   readToken,
   removeToken,
   replaceToken,
@@ -39,7 +40,14 @@ import {
 } from './kinds.js';
 import type { Kv } from './kv.js';
 import { endAllOf } from './sessions.js';
-import { namesOf, type Transaction, type Transactor, valueAt, valuesOf } from './transaction.js';
+import {
+  namesOf,
+  type Transaction,
+  type Transactor,
+  valueAt,
+  valuePagesOf,
+  valuesOf,
+} from './transaction.js';
 
 /** Id of the setting with the highest cost of any password hash ever written. */
 const PASSWORD_COST = 'password_cost';
@@ -65,6 +73,7 @@ export function directoryStore(transactor: Transactor, events: Events) {
     listCustomers: async () => valuesOf(kv, CUSTOMERS, CUSTOMER),
     listServices: async (customerId: string) => valuesOf(kv, servicesOf(customerId), SERVICE),
     listUsers: async (customerId: string) => valuesOf(kv, usersOf(customerId), USER),
+    pagesOfUsers: (customerId: string) => valuePagesOf(kv, usersOf(customerId), USER),
     listPendingDeletions: async () => namesOf(kv, PENDING_DELETIONS),
     /** Returns the highest cost (`costOfHash`) of any password hash ever written; 0 if none was. */
     getPasswordCost: () => mapMaybe(valueAt(kv, META, PASSWORD_COST), (cost) => cost?.number ?? 0),
@@ -122,9 +131,15 @@ async function applyChanges(
     addTo(tx, servicesOf(service.customerId), service.id);
   }
   await putUsers(tx, events, changes.users ?? [], new Set(changes.rehashed));
-  for (const token of changes.tokens ?? [])
-    if ((await isNewDigest(tx, token.digest)) && !(await tx.has(TOKEN_ID, token.id)))
+  for (const [id, step] of changes.transfer?.otpSteps ?? [])
+    if (step < 0) tx.remove(OTP_STEP, id);
+    else tx.put(OTP_STEP, id, { step });
+  for (const token of changes.tokens ?? []) {
+    if (changes.transfer !== undefined)
+      await overwriteToken(tx, token, changes.transfer.uses?.get(token.id) ?? null);
+    else if ((await isNewDigest(tx, token.digest)) && !(await tx.has(TOKEN_ID, token.id)))
       await addToken(tx, events, token);
+  }
   for (const token of changes.declared ?? []) await putDeclared(tx, events, token);
   return undefined;
 }
@@ -148,6 +163,7 @@ async function preload(tx: Transaction, changes: Changes): Promise<void> {
       keyOf(TOKEN, digest),
       keyOf(REVOKED, digest),
       keyOf(USER, userId),
+      keyOf(GUARD, tokensOf(userId)),
     ]),
   ]);
 }

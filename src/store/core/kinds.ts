@@ -188,8 +188,16 @@ export const WARNED = {
   name: 'warned',
   decode: decoder<{ readonly expiresAt: EpochMs }>('warning', { expiresAt: isTime }),
 };
-/** Changes with each addition to the tokens or sessions of a user, so that no limit is exceeded. */
-export const GUARD = plain<object>('guard');
+/**
+ * Changes with each addition to the tokens or sessions of a user, so that no limit is exceeded. `most`
+ * is what the number of tokens does not exceed; removals do not lower it.
+ */
+export const GUARD = plain<{ readonly most?: number }>('guard');
+
+/** Undefined: unknown. */
+export function boundOf(guard: { readonly most?: number } | undefined): number | undefined {
+  return guard === undefined ? 0 : guard.most;
+}
 export const SIGNING_KEYS = { name: 'signing_keys', decode: records.signingKeysOf };
 export const META = {
   name: 'setting',

@@ -8,6 +8,7 @@ import type { MaybePromise } from '../../util/async.js';
 import type { Events } from './events.js';
 import {
   ALL_TOKENS,
+  boundOf,
   DECLARED,
   EXPIRY,
   GUARD,
@@ -142,10 +143,16 @@ export async function makeRoom(
   return true;
 }
 
-export async function addToken(tx: Transaction, events: Events, token: Token): Promise<void> {
+/** @param most what the number of the owner's tokens does not exceed, if the guard need not say it */
+export async function addToken(tx: Transaction, events: Events, token: Token, most?: number): Promise<void> {
   putToken(tx, token);
-  tx.put(GUARD, tokensOf(token.userId), {});
+  await guardAddition(tx, tokensOf(token.userId), most);
   await events.created(tx, token);
+}
+
+async function guardAddition(tx: Transaction, index: string, most?: number): Promise<void> {
+  const before = most ?? boundOf(await tx.get(GUARD, index));
+  tx.put(GUARD, index, before === undefined ? {} : { most: before + 1 });
 }
 
 function putToken(tx: Transaction, token: Token): void {
@@ -161,6 +168,16 @@ function putToken(tx: Transaction, token: Token): void {
   if (token.declared) tx.link(DECLARED, id);
   if (token.rotated && expiresAt !== null) tx.link(OVERLAPS, id, expiresAt);
   else tx.unlink(OVERLAPS, id);
+}
+
+/** Makes a token as another store has it, instead of what has its id or digest. A revoked one stays revoked. */
+export async function overwriteToken(tx: Transaction, token: Token, use: TokenUse | null): Promise<void> {
+  if (await tx.has(REVOKED, token.digest)) return;
+  for (const before of [await readToken(tx, token.id), await tx.get(TOKEN, token.digest)])
+    if (before !== undefined) dropToken(tx, before);
+  putToken(tx, token);
+  await guardAddition(tx, tokensOf(token.userId));
+  if (use !== null) tx.put(USE, token.id, use);
 }
 
 /** Its last use stays. */

@@ -1,7 +1,9 @@
 /** API tokens and legacy keys: look-ups, creation within limits, updates, revocation. */
+import { LRUCache } from 'lru-cache';
 import { idsAfter, outermost, type Token } from '../../domain/token.js';
 import { isAsVerified, type User, type VerifiedOwner } from '../../domain/user.js';
 import { mapMaybe, type MaybePromise } from '../../util/async.js';
+import { upTo } from '../../util/collections.js';
 import type { EpochMs } from '../../util/time.js';
 import { nameOfChange } from '../revocations.js';
 import {
@@ -28,6 +30,7 @@ import { partsOf } from '../parts.js';
 import type { Events } from './events.js';
 import {
   ALL_TOKENS,
+  boundOf,
   DECLARED,
   GUARD,
   keyOf,
@@ -46,9 +49,11 @@ import {
   WARNED,
 } from './kinds.js';
 import { countOf, type Kv, type Stored } from './kv.js';
-import { namesOf, pagesOf, type Transaction, type Transactor } from './transaction.js';
+import { allOf, namesOf, pagesOf, type Transaction, type Transactor } from './transaction.js';
 
 const AT_ONCE = 100;
+/** How long the count of a customer's tokens is used, in milliseconds: other processes may add some. */
+const COUNTED_MS = 60_000;
 
 export type TokenStore = ReturnType<Tokens['store']>;
 
@@ -56,6 +61,7 @@ export class Tokens {
   readonly #transactor: Transactor;
   readonly #kv: Kv;
   readonly #events: Events;
+  readonly #counted = new LRUCache<string, { count: number; at: number }>(upTo(10_000));
 
   constructor(transactor: Transactor, events: Events) {
     this.#transactor = transactor;
@@ -70,15 +76,20 @@ export class Tokens {
       getWithOwner: (id: string) => this.#get(id),
       /** Returns a token, unless it is gone, and those that came from it by rotation, expired ones included. */
       family: async (id: string, limit?: number) => this.#family(id, limit),
-      listOfUser: async (userId: string) => this.#list(tokensOf(userId)),
+      listOfUser: async (userId: string) => allOf(this.#pages(tokensOf(userId))),
+      /** Few at once, for those that read a whole store. */
+      pagesOfUser: (userId: string) => this.#pages(tokensOf(userId), AT_ONCE),
+      /** In the order of the ids; unknown ones are passed over. */
+      listByIds: async (ids: readonly string[]) => this.#read(ids),
       listOfCustomer: async (customerId: string) => {
         const found: TokenWithUse[] = [];
         for await (const page of pagesOf(this.#kv, usersOf(customerId)))
-          for (const { name } of page) found.push(...(await this.#list(tokensOf(name))));
+          for (const { name } of page) found.push(...(await allOf(this.#pages(tokensOf(name)))));
         return found;
       },
-      /** Expired ones count. Cheap while the whole store holds fewer; concurrent creations may be missed. */
-      customerHasAtLeast: async (customerId: string, count: number) => this.#hasAtLeast(customerId, count),
+      /** Expired ones count. Concurrent creations may be missed. */
+      customerHasAtLeast: async (customerId: string, count: number) =>
+        (await this.#countUpTo(customerId, count)) >= count,
       /** Exact right after `removeExpired`. */
       countActive: (now: EpochMs) => countOf(this.#kv, ALL_TOKENS, now + 1),
       /** Those that expire after `from` and no later than `until`, without rotated ones. */
@@ -120,7 +131,7 @@ export class Tokens {
         const found = await this.#kv.read(keys);
         return digests.filter((_, i) => found[i] === undefined && found[digests.length + i] === undefined);
       },
-      listDeclared: async () => this.#list(DECLARED),
+      listDeclared: async () => allOf(this.#pages(DECLARED)),
       /** Returns those of the names ({@link namesOfRevoked}) that were revoked. */
       filterRevoked: async (names: readonly string[]) => {
         const found = await this.#kv.read(names.map((name) => keyOf(REVOKED, name)));
@@ -158,11 +169,9 @@ export class Tokens {
     return found.slice(0, limit);
   }
 
-  async #list(index: string): Promise<TokenWithUse[]> {
-    const found: TokenWithUse[] = [];
-    for await (const page of pagesOf(this.#kv, index))
-      found.push(...(await this.#read(page.map(({ name }) => name))));
-    return found;
+  async *#pages(index: string, size?: number): AsyncGenerator<TokenWithUse[]> {
+    for await (const page of pagesOf(this.#kv, index, {}, size))
+      yield this.#read(page.map(({ name }) => name));
   }
 
   async #read(ids: readonly string[]): Promise<TokenWithUse[]> {
@@ -178,13 +187,33 @@ export class Tokens {
     return known.flatMap((id, i) => withUse(id, found[i], found[digests.length + i]) ?? []);
   }
 
-  async #hasAtLeast(customerId: string, count: number): Promise<boolean> {
-    if ((await countOf(this.#kv, ALL_TOKENS)) < count) return false;
-    let found = 0;
+  /** Whether a customer has no room for one more, by the latest count and what this process added since. */
+  async #isFull({ id, most }: NonNullable<TokenLimits['ofCustomer']>): Promise<boolean> {
+    const now = performance.now();
+    let known = this.#counted.get(id);
+    if (known === undefined || known.count >= most || now - known.at > COUNTED_MS) {
+      known = { count: await this.#countUpTo(id, most), at: now };
+      this.#counted.set(id, known);
+    }
+    known.count += 1;
+    return known.count > most;
+  }
+
+  /** By the guards of the users; what they do not exceed is counted only if it is as much. */
+  async #countUpTo(customerId: string, most: number): Promise<number> {
+    let count = 0;
+    for await (const page of pagesOf(this.#kv, usersOf(customerId))) {
+      const indexes = page.map(({ name }) => tokensOf(name));
+      const guards = await this.#kv.read(indexes.map((index) => keyOf(GUARD, index)));
+      for (const [i, index] of indexes.entries())
+        count += boundOf(valueOf(GUARD, index, guards[i])) ?? (await countOf(this.#kv, index));
+    }
+    if (count < most) return count;
+    count = 0;
     for await (const page of pagesOf(this.#kv, usersOf(customerId)))
       for (const { name } of page)
-        if ((found += await countOf(this.#kv, tokensOf(name))) >= count) return true;
-    return false;
+        if ((count += await countOf(this.#kv, tokensOf(name))) >= most) return count;
+    return count;
   }
 
   async #create(
@@ -195,23 +224,18 @@ export class Tokens {
     now: EpochMs,
   ): Promise<TokenCreation> {
     const index = tokensOf(owner.id);
-    const [unexpired = 0, all = 0, ofAll = 0] = await tx.loadAndCount(
-      [keyOf(USER, owner.id), keyOf(GUARD, index)],
-      [{ index, from: now + 1 }, { index }, { index: ALL_TOKENS }],
-    );
-    if (
-      ofCustomer !== undefined &&
-      ofAll >= ofCustomer.most &&
-      (await this.#hasAtLeast(ofCustomer.id, ofCustomer.most))
-    )
-      return 'customer_full';
+    await tx.load([keyOf(USER, owner.id), keyOf(GUARD, index)]);
+    if (ofCustomer !== undefined && (await this.#isFull(ofCustomer))) return 'customer_full';
     if (!isAsVerified(await tx.get(USER, owner.id), owner)) return 'owner_changed';
+    let most = boundOf(await tx.get(GUARD, index)) ?? (await tx.count(index));
     // Those in their overlap do not count.
-    if (active !== null && unexpired >= active && (await countedOf(tx, owner.id, now)).counted >= active)
+    if (active !== null && most >= active && (await countedOf(tx, owner.id, now)).counted >= active)
       return 'limit_reached';
-    if (stored !== null && all >= stored && !(await makeRoom(tx, this.#events, owner.id, stored, now)))
-      return 'full';
-    await addToken(tx, this.#events, token);
+    if (stored !== null && most >= stored) {
+      if (!(await makeRoom(tx, this.#events, owner.id, stored, now))) return 'full';
+      most = Math.min(await tx.count(index), stored - 1);
+    }
+    await addToken(tx, this.#events, token, most);
     return 'created';
   }
 

@@ -151,7 +151,7 @@ export class Transaction {
   }
 
   /** @param ref the record that it refers to */
-  put<T extends object>(kind: Kind<T>, id: string, value: T, ref?: Key): void {
+  put<T extends object>(kind: Kind<T | null>, id: string, value: T, ref?: Key): void {
     this.#put.set(keyOf(kind, id), { value, kind, ref });
   }
 
@@ -258,12 +258,17 @@ export class Transactor {
 const PAGE = 500;
 
 /** Reads an index to its end, in parts between which other work is done. */
-export async function* pagesOf(kv: Kv, index: string, range: Range = {}): AsyncGenerator<Member[]> {
+export async function* pagesOf(
+  kv: Kv,
+  index: string,
+  range: Range = {},
+  size = PAGE,
+): AsyncGenerator<Member[]> {
   let { after } = range;
   for (;;) {
-    const page = await kv.range(index, { ...range, ...(after === undefined ? {} : { after }), limit: PAGE });
+    const page = await kv.range(index, { ...range, ...(after === undefined ? {} : { after }), limit: size });
     if (page.length > 0) yield page;
-    if (page.length < PAGE) return;
+    if (page.length < size) return;
     after = page.at(-1);
     await new Promise(setImmediate);
   }
@@ -279,18 +284,26 @@ export function valueAt<T>(kv: Kv, kind: Kind<T>, id: string): MaybePromise<T | 
   return mapMaybe(kv.read([keyOf(kind, id)]), ([stored]) => valueOf(kind, id, stored));
 }
 
-/** Returns the records of the members of an index; those without one are passed over. */
-export async function valuesOf<T>(
+/** Returns the records of the members of an index in pages; those without one are passed over. */
+export async function* valuePagesOf<T>(
   kv: Kv,
   index: string,
   kind: Kind<T>,
   idOf: (name: string) => string = (name) => name,
-): Promise<T[]> {
-  const found: T[] = [];
+): AsyncGenerator<T[]> {
   for await (const page of pagesOf(kv, index)) {
     const ids = page.map(({ name }) => idOf(name));
     const stored = await kv.read(ids.map((id) => keyOf(kind, id)));
-    found.push(...ids.flatMap((id, i) => valueOf(kind, id, stored[i]) ?? []));
+    yield ids.flatMap((id, i) => valueOf(kind, id, stored[i]) ?? []);
   }
+}
+
+export async function valuesOf<T>(...index: Parameters<typeof valuePagesOf<T>>): Promise<T[]> {
+  return allOf(valuePagesOf(...index));
+}
+
+export async function allOf<T>(pages: AsyncIterable<readonly T[]>): Promise<T[]> {
+  const found: T[] = [];
+  for await (const page of pages) found.push(...page);
   return found;
 }

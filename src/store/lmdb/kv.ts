@@ -24,7 +24,7 @@ import {
 } from '../core/kv.js';
 import { StoreUnavailable } from '../faults.js';
 import { partsOf } from '../parts.js';
-import { appendEnded, entryFor, type Environment, requireSpace } from './environment.js';
+import { appendEnded, entryFor, type Environment, reopen, requireSpace } from './environment.js';
 import { upTo } from '../../util/collections.js';
 
 /** LMDB fails on keys of more than 1978 bytes. No id or login is that long. */
@@ -35,18 +35,23 @@ const REVISION = 'revision';
 const MAX_PARTS = 16;
 const MIN_PART = 128;
 const PART_PAUSE_MS = 20;
+/** Resident bytes, and those of them outside JavaScript, from which on a long command unmaps the file. */
+const MAX_RESIDENT = 160 * 1024 * 1024;
+const MAX_MAPPED = 64 * 1024 * 1024;
 
 const NOTHING: Followed = { chain: [], beside: undefined };
 
 export class LmdbKv implements Kv {
   readonly urgent = this;
-  readonly #env: Environment;
+  #env: Environment;
   readonly #requireSpace: (isReserved: boolean) => void;
-  readonly #known: DecodedRecords;
+  #known: DecodedRecords;
+  readonly #path: string;
   readonly #closing: () => void;
 
   constructor(env: Environment, path: string, minFree: number, closing: () => void) {
     this.#env = env;
+    this.#path = path;
     this.#requireSpace = (isReserved) => requireSpace(path, minFree, isReserved);
     this.#known = new DecodedRecords(env);
     this.#closing = closing;
@@ -152,6 +157,16 @@ export class LmdbKv implements Kv {
   /** Frees the snapshots of killed processes, for which the file would grow with each write. */
   tidy(): void {
     this.#env.root.readerCheck();
+  }
+
+  /** Pages of the file that were read count as memory of this process until it is unmapped. */
+  async release(): Promise<void> {
+    const { rss, heapTotal, external } = process.memoryUsage();
+    if (rss < MAX_RESIDENT || rss - heapTotal - external < MAX_MAPPED) return;
+    this.#env = await reopen(this.#path, this.#env);
+    this.#known = new DecodedRecords(this.#env);
+    // Until the loop turns, nothing of the former one is freed.
+    await new Promise(setImmediate);
   }
 
   async close(): Promise<void> {

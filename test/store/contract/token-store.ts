@@ -160,6 +160,17 @@ export async function tokenStoreContract(check: Check): Promise<void> {
     },
   );
 
+  await check('the limit of all tokens of a customer counts those of every user, until they are revoked', async (t, store) => {
+    const create = async (id: string, userId: string) =>
+      store.tokens.create(token(id, { userId }), user(userId), { active: null, stored: 9, ofCustomer: { id: 'C1', most: 4 } }, NOW);
+    await store.directory.change({ tokens: [token('K', { kind: 'legacy_key' })] }, NOW);
+    const created = [];
+    for (const [i, userId] of ['U1', 'U2', 'U1', 'U2', 'U1'].entries()) created.push(await create(`T${i}`, userId));
+    t.strictSame(created, ['created', 'created', 'created', 'customer_full', 'customer_full']);
+    await store.tokens.revoke(['T0', 'T1']);
+    t.strictSame([await create('A', 'U2'), await create('B', 'U1'), await create('C', 'U1')], ['created', 'created', 'customer_full']);
+  }); // prettier-ignore
+
   await check('counts legacy keys, and never restores a revoked one', async (t, store) => {
     t.equal(await store.tokens.hasLegacyKeys(), false);
     const legacy = token('L1', { kind: 'legacy_key' });
