@@ -3,13 +3,20 @@
 // can enable, under the default names. Generates the types of the example client from it (`npm run
 // docs:openapi`). With --check, only reports whether both are up to date.
 import { readFileSync, writeFileSync } from 'node:fs';
-import openapiTypes, { astToString } from 'openapi-typescript';
+import { createRequire } from 'node:module';
+import { join } from 'node:path';
 import { format, resolveConfig } from 'prettier';
 import { built } from '../bench/lib/built.mjs';
+import { needNpmPackages } from '../test/helpers/packages.mjs';
 
 const { configSchema } = await built('config/schema/config');
 const { interfaceDocument } = await built('endpoints/openapi/document');
 const { interfaceSettings } = await built('server/interface-document');
+
+const packages = needNpmPackages(join(import.meta.dirname, 'openapi-types'));
+const { default: openapiTypes, astToString } = createRequire(join(packages, 'package.json'))(
+  'openapi-typescript',
+);
 
 const FULLEST = {
   interface: { account_endpoints: true },

@@ -9,7 +9,7 @@ import { startFixture } from '../helpers/fixture.js';
 import { freePort } from '../helpers/free-port.mjs';
 import { serveHttp } from '../helpers/http.js';
 import { newPair } from '../helpers/key-server.js';
-import { needNpmPackages } from '../helpers/packages.js';
+import { needNpmPackages } from '../helpers/packages.mjs';
 
 /* The official SDK of the Model Context Protocol: its server behind Latchkey, and its client. */
 

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { selfSigned } from '../helpers/certificates.js';
 import { startFixture } from '../helpers/fixture.js';
 import { start, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
-import { needNpmPackages } from '../helpers/packages.js';
+import { needNpmPackages } from '../helpers/packages.mjs';
 import { rememberSecret } from '../helpers/secrets.js';
 import { startApi } from './upstream.js';
 

@@ -117,7 +117,7 @@ t.test('Node versions agree', async (t) => {
 });
 
 t.test('lock files hold the hash of every package, so that no registry can replace one', (t) => {
-  for (const file of ['package-lock.json', 'bench/package-lock.json', 'test/clients/package-lock.json', 'test/nightly/programs/package-lock.json']) {
+  for (const file of ['package-lock.json', 'bench/package-lock.json', 'scripts/openapi-types/package-lock.json', 'test/clients/package-lock.json', 'test/helm/package-lock.json', 'test/nightly/programs/package-lock.json']) {
     const { packages } = JSON.parse(readFileSync(file, 'utf8')) as { packages: Record<string, { link?: true; integrity?: string }> };
     const bare = Object.entries(packages).filter(([path, { link, integrity }]) => path !== '' && link !== true && integrity?.startsWith('sha512-') !== true);
     t.same(bare.map(([path]) => path), [], file);

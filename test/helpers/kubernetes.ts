@@ -1,10 +1,12 @@
 import { createRequire } from 'node:module';
-import { resolve } from 'node:path';
+import { join, resolve } from 'node:path';
 import ts from 'typescript';
 import { z } from 'zod';
 import type { KubernetesObject } from './helm.js';
+import { needNpmPackages } from './packages.mjs';
 
-const require = createRequire(import.meta.url);
+const packages = needNpmPackages(resolve(import.meta.dirname, '../helm'));
+const require = createRequire(join(packages, 'package.json'));
 
 /** The part of the Gateway API that the chart uses; no package provides it. */
 const httpRoute = z.strictObject({
@@ -51,7 +53,7 @@ function unknownFields(objects: readonly KubernetesObject[]): string[] {
     `export const object${i}: Kind${i} = ${JSON.stringify(object)};`,
   ]);
   // Strings in the schemas, but unions of literals in the types.
-  const file = resolve(import.meta.dirname, '../../rendered-objects.ts');
+  const file = join(packages, 'rendered-objects.ts');
   const options: ts.CompilerOptions = {
     strict: true,
     noEmit: true,

@@ -10,7 +10,7 @@ import { followSection } from '../docs/in-front-of.js';
 import { needPackages, runs } from '../helpers/debian.js';
 import { freePort } from '../helpers/free-port.mjs';
 import { send, serveHttp } from '../helpers/http.js';
-import { needNpmPackages } from '../helpers/packages.js';
+import { needNpmPackages } from '../helpers/packages.mjs';
 import { pause, until } from '../helpers/until.js';
 
 /*

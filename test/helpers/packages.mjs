@@ -11,11 +11,11 @@ const CACHE = resolve(import.meta.dirname, '../../node_modules/.cache');
 /**
  * Installs the packages of a lock file if they are missing, without running install scripts.
  *
- * @param folder has a package.json and its package-lock.json
- * @returns the folder that they are installed in
+ * @param {string} folder has a package.json and its package-lock.json
+ * @returns {string} the folder that they are installed in
  * @throws Error that says why they can't be installed
  */
-export function needNpmPackages(folder: string): string {
+export function needNpmPackages(folder) {
   const manifests = ['package.json', 'package-lock.json'].map((name) => join(folder, name));
   const digest = createHash('sha256');
   for (const file of manifests) digest.update(readFileSync(file));
@@ -33,7 +33,7 @@ export function needNpmPackages(folder: string): string {
     const args = ['install', '--ignore-scripts', '--no-audit', '--no-fund', '--prefix', made];
     const { status, stderr, error } = spawnSync('npm', args, { cwd: made, encoding: 'utf8', timeout: INSTALL_MS });
     if (status !== 0)
-      throw new Error(`these tests need packages of the npm registry (${join(folder, 'package.json')}); "npm install" says:\n${stderr || error?.message}`);
+      throw new Error(`packages of the npm registry are needed (${join(folder, 'package.json')}); "npm install" says:\n${stderr || error?.message}`);
     move(made, home);
     return home;
   } finally {
@@ -41,7 +41,11 @@ export function needNpmPackages(folder: string): string {
   }
 } // prettier-ignore
 
-function move(made: string, home: string): void {
+/**
+ * @param {string} made
+ * @param {string} home
+ */
+function move(made, home) {
   try {
     renameSync(made, home);
   } catch (error) {
