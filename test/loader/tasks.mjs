@@ -75,6 +75,7 @@ const TOGETHER = Object.entries({
     'start-up',
     'store',
     'unwritable-output',
+    'usage',
   ),
   'servers: stored accounts': acceptance('accepted', 'doctor', 'owner-changes', 'policy-shadow', 'rehash'),
   'servers: other entrances': acceptance('decision-grpc', 'demo', 'tls', 'tracing'),
