@@ -8,7 +8,7 @@ import { isExpired, type Token } from '../domain/token.js';
 import type { OpenedStore } from '../server/stores/open-store.js';
 import type { Store } from '../store/core/store.js';
 import { namesOfRevoked } from '../store/core/token-records.js';
-import { recordsOf, removeRecords, type StoreRecord, withSecrets, writeRecords } from '../store/transfer.js';
+import { removeRecords, type StoreRecord, withSecrets, writeRecords } from '../store/transfer.js';
 import { membersOf } from './access-log.js';
 import { openBackup } from './backup-file.js';
 import { linesOf } from './lines.js';
@@ -55,7 +55,7 @@ export async function restore(file: string, options: RestoreOptions): Promise<vo
       await store.maintenance.setRestoring(true);
       const written = new Contents(revoked, ended);
       const records = await writeRecords(store, withProgress(written.of(backup.records()), 'restored'));
-      await refuseUnlessComplete(store, written.kept);
+      await refuseUnlessComplete(store, written.tokens);
       await store.maintenance.setRestoring(false);
       const target = { records, backup_created_at: backup.createdAt };
       recordOperation(opened, [{ event: 'store.restored', outcome: 'success', reason: 'restore', target }]);
@@ -75,15 +75,11 @@ function ownAuditLog(to: string | null): string | null {
   return to !== null && to !== 'stdout' && existsSync(to) ? to : null;
 }
 
-async function refuseUnlessComplete(store: Store, expected: number): Promise<void> {
-  let found = 0;
-  for await (const { kind } of withProgress(recordsOf(store), 'read back'))
-    found += Number(kind !== 'revoked');
+async function refuseUnlessComplete({ tokens }: Store, expected: number): Promise<void> {
+  const found = await tokens.countActive(Number.MIN_SAFE_INTEGER);
   if (found !== expected)
-    throw new CommandFailed(
-      `the store has ${counted(found, 'record')} instead of ${expected}; run the command again`,
-    );
-}
+    throw new CommandFailed(`the store has ${counted(found, 'token')} instead of ${expected}; run the command again`);
+} // prettier-ignore
 
 /** Chooses what is restored of a backup, and counts it. */
 class Contents {
@@ -92,8 +88,8 @@ class Contents {
   readonly #stay = { keys: 0, tokens: 0, sessions: 0, suspended: 0 };
   readonly #active = { tokens: 0, sessions: 0 };
   readonly #now = Date.now();
-  /** The number of restored records that are no revocations. */
-  kept = 0;
+  /** The number of restored tokens. */
+  tokens = 0;
 
   /** @param revoked digests of legacy keys that are revoked in the store */
   constructor(revoked: ReadonlySet<string>, trail: Trail) {
@@ -111,7 +107,6 @@ class Contents {
       if (this.#trail.sessions.has(record.value.id)) return this.#without('sessions');
       this.#active.sessions += Number(record.value.endsAt > this.#now);
     }
-    this.kept += Number(record.kind !== 'revoked');
     return [record];
   }
 
@@ -122,7 +117,7 @@ class Contents {
     const value = asOfTrail(record.value, this.#trail);
     if (value.restrictions?.suspended && !record.value.restrictions?.suspended) this.#stay.suspended += 1;
     this.#active.tokens += Number(!isExpired(value, this.#now));
-    this.kept += 1;
+    this.tokens += 1;
     return [{ ...record, value }];
   }
 

@@ -11,7 +11,7 @@ import { LIVE_MS } from '../store/core/fleet.js';
 import type { OpenedStore } from '../server/stores/open-store.js';
 import type { Store } from '../store/core/store.js';
 import { RecordCheck, RecordsInvalid } from '../store/record-check.js';
-import { type Differences, recordsOf, synchronize } from '../store/transfer.js';
+import { recordKey, recordsOf, type StoreRecord, synchronize } from '../store/transfer.js';
 import { replacedBackup, writeBackup } from './backup-file.js';
 import { CommandFailed, print, WrongUsage, withProgress } from './terminal/output.js';
 import { recordChange, recordOperation, withStore } from './with-store.js';
@@ -25,11 +25,12 @@ export async function copy(options: { from: string; to: string }): Promise<void>
         refuseSame(source, target);
         await refuseServed(to.store);
         await to.store.maintenance.setRestoring(true);
-        const { records } = await synchronized(from, to, 'copied');
+        const records = await synchronized(from, to, 'copied');
         const event = { event: 'store.restored', outcome: 'success', reason: 'copy', target: { records } } as const;
         recordOperation(to, [event]);
-        const { differing } = await synchronized(from, to, 'compared');
-        if (differing.count > 0)
+        const differing: string[] = [];
+        await synchronized(from, to, 'compared', (record) => differing.push(recordKey(record)));
+        if (differing.length > 0)
           throw new CommandFailed(`${describe(differing)}; stop all writers and run the command again`);
         await to.store.maintenance.setRestoring(false);
         print(`${counted(records, 'record')} copied, both stores are identical\n`);
@@ -58,7 +59,12 @@ async function refuseServed(store: Store): Promise<void> {
     );
 }
 
-async function synchronized(from: OpenedStore, to: OpenedStore, done: string) {
+async function synchronized(
+  from: OpenedStore,
+  to: OpenedStore,
+  done: string,
+  differs: (record: StoreRecord) => void = () => undefined,
+): Promise<number> {
   const check = new RecordCheck();
   let records = 0;
   async function* checked() {
@@ -68,8 +74,8 @@ async function synchronized(from: OpenedStore, to: OpenedStore, done: string) {
     }
   }
   try {
-    const differing = await synchronize(from, to, checked());
-    return { records, differing };
+    await synchronize(from, to, checked(), differs);
+    return records;
   } catch (error) {
     if (!(error instanceof RecordsInvalid)) throw error;
     throw new CommandFailed(`the store ${error.message}; stop all writers and run the command again`);
@@ -112,9 +118,10 @@ export async function forgetSigningKeys(options: { config: string }): Promise<vo
   });
 }
 
-function describe({ count, some }: Differences): string {
-  const more = count > some.length ? ` and ${count - some.length} more` : '';
-  return `${counted(count, 'record')} ${count === 1 ? 'differs' : 'differ'} between the stores (${some.join(', ')}${more})`;
+function describe(differing: readonly string[]): string {
+  const some = differing.slice(0, 5).join(', ');
+  const more = differing.length > 5 ? ` and ${differing.length - 5} more` : '';
+  return `${counted(differing.length, 'record')} ${differing.length === 1 ? 'differs' : 'differ'} between the stores (${some}${more})`;
 }
 
 interface ApplyOptions {

@@ -21,8 +21,6 @@ const BATCH = 50;
 const BATCH_BYTES = 256 * 1024;
 /** Maximum number of users in one removal, which also removes their sessions. */
 const USERS = 20;
-/** How many differing records are named. */
-const SHOWN = 5;
 
 /** Owners come before what they own. What expires within minutes is left out. */
 export async function* recordsOf(store: Store): AsyncGenerator<StoreRecord> {
@@ -214,45 +212,32 @@ function valueIn(store: Store, record: Extract<StoreRecord, { kind: 'revoked' | 
   }
 } // prettier-ignore
 
-/** How many records differed, and some of them. */
-export class Differences {
-  count = 0;
-  readonly some: string[] = [];
-
-  add(record: StoreRecord): void {
-    this.count += 1;
-    if (this.some.length < SHOWN) this.some.push(recordKey(record));
-  }
-}
-
-export interface Sealing {
-  seal(plain: string, owner: string): string;
-  open(sealed: string, owner: string): string;
-}
-
 interface Side {
   readonly store: Store;
-  readonly sealer: Sealing;
+  readonly sealer: {
+    seal(plain: string, owner: string): string;
+    open(sealed: string, owner: string): string;
+  };
 }
 
 /**
- * Brings a store to the records of another one. What traffic keeps updating is no difference, nor are
- * more revocations in the target. @param records all of the source, checked by `RecordCheck`
+ * Brings a store to the records of another one. @param records all of the source, checked by `RecordCheck`
+ * @param differs called for differences other than by traffic or by more revocations in the target
  */
-export async function synchronize(source: Side, target: Side, records: Records): Promise<Differences> {
-  const differing = new Differences();
-  const gone = await removeOwned(
-    target.store,
-    async (batch) => findIn(source.store, batch),
-    (record) => differing.add(record),
-  );
+export async function synchronize(
+  source: Side,
+  target: Side,
+  records: Records,
+  differs: (record: StoreRecord) => void,
+): Promise<void> {
+  const gone = await removeOwned(target.store, async (batch) => findIn(source.store, batch), differs);
   for await (const batch of batchesOf(records)) {
     const found = await findIn(target.store, batch);
     const changed = batch.filter((record, i) => {
       const now = withSecrets(record, (...sealed) => source.sealer.open(...sealed));
       const before = found[i] && withSecrets(found[i], (...sealed) => target.sealer.open(...sealed));
       if (isSame(now, before)) return false;
-      if (before === undefined || !isSame(essence(now), essence(before))) differing.add(record);
+      if (before === undefined || !isSame(essence(now), essence(before))) differs(record);
       return true;
     });
     await addHolders(source.store, target.store, changed);
@@ -263,7 +248,6 @@ export async function synchronize(source: Side, target: Side, records: Records):
     );
   }
   await removeOwners(target.store, gone);
-  return differing;
 }
 
 /** Adds the users who hold a login that another one takes: they may have exchanged them. */

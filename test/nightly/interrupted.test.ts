@@ -72,18 +72,18 @@ async function killed(args: readonly string[], at: number, when: Moment): Promis
 }
 
 /**
- * Commands run one after another on one store; `null` runs to completion. Sixteen writes fill an
- * empty store. From the third command on, each first removes what earlier ones left, and is killed
- * during that or after it.
+ * Commands run one after another on one store; `null` runs to completion. Nine writes fill an empty
+ * store. A restore after an interrupted command first removes what that left; a copy continues.
  */
 const RUNS: readonly (readonly ['restore' | 'copy', number | null, Moment])[] = [
   ['restore', 1, 'before'],
-  ['restore', 15, 'within'],
-  ['copy', 9, 'after'],
-  ['restore', 14, 'before'],
-  ['restore', null, 'after'],
-  ['copy', 12, 'within'],
+  ['restore', 7, 'within'],
+  ['copy', 2, 'after'],
+  ['restore', 4, 'before'],
+  ['restore', 6, 'within'],
   ['copy', null, 'after'],
+  ['copy', 2, 'before'],
+  ['restore', null, 'after'],
 ];
 
 const INTERRUPTED = /interrupted; run "latchkey store/;

@@ -4,6 +4,10 @@ import { mkdirSync, statSync, statfsSync, truncateSync, writeFileSync } from 'no
 import { join } from 'node:path';
 import { open } from 'lmdb';
 import t, { type Test } from 'tap';
+import type { Count } from '../../src/store/core/kv.js';
+import { coreStore } from '../../src/store/core/store.js';
+import { openEnvironment } from '../../src/store/lmdb/environment.js';
+import { LmdbKv } from '../../src/store/lmdb/kv.js';
 import { Endings } from '../../src/store/endings.js';
 import { openLmdbStore } from '../../src/store/lmdb.js';
 import { RECORD_VERSION } from '../../src/store/records.js';
@@ -401,4 +405,26 @@ t.test('reports ends to other processes in order; on overflow, anything may have
   t.same(told.splice(0), [null, 'Q2'], 'the question is not lost');
   await reader.maintenance.close();
   await writer.maintenance.close();
+}); // prettier-ignore
+
+t.test('a creation counts nothing, unless a limit may be reached', async (t) => {
+  let counted = 0;
+  class Counting extends LmdbKv {
+    override readAndCount(keys: readonly string[], counts: readonly Count[]) {
+      counted += counts.length;
+      return super.readAndCount(keys, counts);
+    }
+  }
+  const path = join(temporaryFolder(t), 'store');
+  const store = coreStore(new Counting(openEnvironment(path), path, 0, () => undefined));
+  t.teardown(() => store.maintenance.close());
+  await store.directory.change(BASE, NOW);
+  await store.directory.change({ tokens: Array.from({ length: 40 }, (_, i) => token(`T${i}`)) }, NOW);
+  const create = async (id: string) =>
+    store.tokens.create(token(id), user('U1'), { active: 43, stored: 44, ofCustomer: { id: 'C1', most: 99 } }, NOW);
+  for (const id of ['A', 'B', 'C']) t.equal(await create(id), 'created');
+  t.equal(counted, 0);
+  t.equal(await create('D'), 'limit_reached');
+  await store.tokens.revoke(['A', 'B']);
+  t.strictSame([await create('E'), await create('F'), await create('G')], ['created', 'created', 'limit_reached']);
 }); // prettier-ignore

@@ -35,15 +35,16 @@ const REVISION = 'revision';
 const MAX_PARTS = 16;
 const MIN_PART = 128;
 const PART_PAUSE_MS = 20;
-/** Resident bytes, and those of them outside JavaScript, from which on a long command unmaps the file. */
-const MAX_RESIDENT = 160 * 1024 * 1024;
-const MAX_MAPPED = 64 * 1024 * 1024;
+/** How much of the file a long command maps, in bytes. */
+const MAX_MAPPED = 48 * 1024 * 1024;
 
 const NOTHING: Followed = { chain: [], beside: undefined };
 
 export class LmdbKv implements Kv {
   readonly urgent = this;
   #env: Environment;
+  /** Resident bytes outside JavaScript when the file was opened by `release`. */
+  #unmapped: number | undefined;
   readonly #requireSpace: (isReserved: boolean) => void;
   #known: DecodedRecords;
   readonly #path: string;
@@ -161,12 +162,13 @@ export class LmdbKv implements Kv {
 
   /** Pages of the file that were read count as memory of this process until it is unmapped. */
   async release(): Promise<void> {
-    const { rss, heapTotal, external } = process.memoryUsage();
-    if (rss < MAX_RESIDENT || rss - heapTotal - external < MAX_MAPPED) return;
+    this.#unmapped ??= outsideJavaScript();
+    if (outsideJavaScript() < this.#unmapped + MAX_MAPPED) return;
     this.#env = await reopen(this.#path, this.#env);
     this.#known = new DecodedRecords(this.#env);
     // Until the loop turns, nothing of the former one is freed.
     await new Promise(setImmediate);
+    this.#unmapped = outsideJavaScript();
   }
 
   async close(): Promise<void> {
@@ -218,6 +220,11 @@ export class LmdbKv implements Kv {
     members.putSync([index, score, name], true);
     scores.putSync([index, name], score);
   }
+}
+
+function outsideJavaScript(): number {
+  const { rss, heapTotal, external } = process.memoryUsage();
+  return rss - heapTotal - external;
 }
 
 function isKey(key: string): boolean {
