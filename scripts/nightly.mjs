@@ -21,6 +21,7 @@ const JOBS = {
   'fuzz-examples': { command: 'npm run --silent fuzz:examples -- --seed 7 --seconds 120' },
   'fuzz-routers': { command: 'npm run --silent fuzz:routers -- --count 20000 --seed 7' },
   soak: { command: 'npm run --silent soak -- --seconds 1800' },
+  image: { command: 'npm run --silent check:image' },
   node22: { command: 'npm run --silent test:node -- 22' },
   node24: { command: 'npm run --silent test:node -- 24' },
   node26: { command: 'npm run --silent test:node -- 26' },
