@@ -376,7 +376,7 @@ export interface components {
         id: string;
         name: string;
         login: string;
-        /** @description A role of the policy: by default superuser, billing, engineer or user */
+        /** @description A role of the policy (`policy.roles`) */
         role: string;
         customer_id: string;
       };
@@ -604,7 +604,7 @@ export interface components {
         id: string;
         name: string;
         login: string;
-        /** @description A role of the policy: by default superuser, billing, engineer or user */
+        /** @description A role of the policy (`policy.roles`) */
         role: string;
         customer_id: string;
       };

@@ -47,7 +47,7 @@ export interface AssertionClaims {
   /** Absent when the token is not limited to services. */
   readonly services?: readonly string[];
   readonly credential: 'token' | 'legacy_key' | 'session' | 'jwt';
-  /** Absent for a session. */
+  /** Absent for a session and a JWT. */
   readonly token_id?: string;
   /** Method of the request that the assertion is bound to. */
   readonly htm?: string;

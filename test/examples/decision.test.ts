@@ -1,5 +1,6 @@
 import { createServer } from 'node:http';
 import t from 'tap';
+import { IDENTITY_HEADERS } from '../../src/doctor/checks/identity.js';
 import { WebSocket, WebSocketServer } from 'ws';
 import { readFileSync } from 'node:fs';
 import { parse, parseAllDocuments } from 'yaml';
@@ -12,10 +13,7 @@ import { client } from '../helpers/fixture.js';
 import { startExample, startFront } from '../helpers/front.js';
 import { type Received, send, startUpstream } from '../helpers/http.js';
 
-const SPOOFED = {
-  'X-Auth-User-Id': 'spoofed', 'X-Auth-Customer-Id': 'spoofed', 'X-Auth-Login': 'spoofed', 'X-Auth-Role': 'spoofed', 'X-Auth-Scope': 'spoofed',
-  'X-Auth-Services': 'spoofed', 'X-Auth-Credential': 'spoofed', 'X-Auth-Token-Id': 'spoofed', 'X-Auth-Assertion': 'spoofed', 'X-Request-Id': 'spoofed',
-}; // prettier-ignore
+const SPOOFED = Object.fromEntries([...IDENTITY_HEADERS, 'X-Request-Id'].map((name) => [name, 'spoofed']));
 const TAKEN = [
   'x-original-url',
   'x-original-uri',

@@ -1,3 +1,4 @@
+import { IDENTITY_PRESETS } from '../../config/schema/identity-presets.js';
 import { counted } from '../../util/text.js';
 import type { Check, Deployment, Finding, Subject } from '../check.js';
 import type { Field, Probe } from '../client.js';
@@ -14,10 +15,8 @@ import {
   verdictOf,
 } from '../compare.js';
 
-export const IDENTITY_HEADERS: readonly string[] = [
-  'X-Auth-User-Id', 'X-Auth-Customer-Id', 'X-Auth-Login', 'X-Auth-Role', 'X-Auth-Scope', 'X-Auth-Services', 'X-Auth-Credential',
-  'X-Auth-Token-Id', 'X-Auth-Assertion',
-]; // prettier-ignore
+const { headers, reserved } = IDENTITY_PRESETS.latchkey;
+export const IDENTITY_HEADERS: readonly string[] = [...Object.values(headers), ...reserved];
 
 /** Headers that other proxies and frameworks accept as an identity. */
 const OTHER_IDENTITIES: readonly string[] = [

@@ -26,7 +26,7 @@ const user = z.object({
   id,
   name: z.string(),
   login: z.string(),
-  role: z.string().describe('A role of the policy: by default superuser, billing, engineer or user'),
+  role: z.string().describe('A role of the policy (`policy.roles`)'),
   customer_id: z.string(),
 });
 export const customer = z.object({ id, name: z.string() });
