@@ -159,12 +159,12 @@ export class LmdbKv implements Kv {
 
   /** Pages of the file that were read count as memory of this process until it is unmapped. */
   async release(): Promise<void> {
+    // Until the loop turns, buffers outside JavaScript's heap are not freed.
+    await new Promise(setImmediate);
     this.#unmapped ??= outsideJavaScript();
     if (outsideJavaScript() < this.#unmapped + MAX_MAPPED) return;
     this.#env = await reopen(this.#path, this.#env);
     this.#known = new DecodedRecords(this.#env);
-    // Until the loop turns, nothing of the former one is freed.
-    await new Promise(setImmediate);
     this.#unmapped = outsideJavaScript();
   }
 
