@@ -42,6 +42,7 @@ export class LmdbKv implements Kv {
   #env: Environment;
   /** Resident bytes outside JavaScript when the file was opened by `release`. */
   #unmapped: number | undefined;
+  #first: number | undefined;
   readonly #requireSpace: (isReserved: boolean) => void;
   #known: DecodedRecords;
   readonly #path: string;
@@ -161,11 +162,13 @@ export class LmdbKv implements Kv {
   async release(): Promise<void> {
     // Until the loop turns, buffers outside JavaScript's heap are not freed.
     await new Promise(setImmediate);
-    this.#unmapped ??= outsideJavaScript();
+    this.#first ??= outsideJavaScript();
+    this.#unmapped ??= this.#first;
     if (outsideJavaScript() < this.#unmapped + MAX_MAPPED) return;
     this.#env = await reopen(this.#path, this.#env);
     this.#known = new DecodedRecords(this.#env);
-    this.#unmapped = outsideJavaScript();
+    // Another store may be mapped too, and must not raise this without end.
+    this.#unmapped = Math.min(outsideJavaScript(), this.#first + MAX_MAPPED);
   }
 
   async close(): Promise<void> {
