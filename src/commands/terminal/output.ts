@@ -152,10 +152,13 @@ const STEPS: readonly [Intl.RelativeTimeFormatUnit, number][] = [
   ['minute', 60_000],
 ];
 
+/** Made once: each takes much memory. */
+let relative: Intl.RelativeTimeFormat | undefined;
+
 export function relativeTime(at: number, now: number): string {
   const step = STEPS.find(([, size]) => Math.abs(at - now) >= size);
   if (step === undefined) return at <= now ? 'just now' : 'in a moment';
-  const relative = new Intl.RelativeTimeFormat('en', { numeric: 'always' });
+  relative ??= new Intl.RelativeTimeFormat('en', { numeric: 'always' });
   return relative.format(Math.trunc((at - now) / step[1]), step[0]);
 }
 

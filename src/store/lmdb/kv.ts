@@ -45,6 +45,7 @@ export class LmdbKv implements Kv {
   #env: Environment;
   /** Resident bytes outside JavaScript when the file was opened by `release`. */
   #unmapped: number | undefined;
+  #first: number | undefined;
   readonly #requireSpace: (isReserved: boolean) => void;
   #known: DecodedRecords;
   readonly #path: string;
@@ -162,13 +163,15 @@ export class LmdbKv implements Kv {
 
   /** Pages of the file that were read count as memory of this process until it is unmapped. */
   async release(): Promise<void> {
-    this.#unmapped ??= outsideJavaScript();
+    // Until the loop turns, buffers outside JavaScript's heap are not freed.
+    await new Promise(setImmediate);
+    this.#first ??= outsideJavaScript();
+    this.#unmapped ??= this.#first;
     if (outsideJavaScript() < this.#unmapped + MAX_MAPPED) return;
     this.#env = await reopen(this.#path, this.#env);
     this.#known = new DecodedRecords(this.#env);
-    // Until the loop turns, nothing of the former one is freed.
-    await new Promise(setImmediate);
-    this.#unmapped = outsideJavaScript();
+    // Another store may be mapped too, and must not raise this without end.
+    this.#unmapped = Math.min(outsideJavaScript(), this.#first + MAX_MAPPED);
   }
 
   async close(): Promise<void> {
