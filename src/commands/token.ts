@@ -82,10 +82,7 @@ export async function list(options: ListOptions): Promise<void> {
     async function* listed() {
       for await (const { id, login, customerId } of ownersOf(store.directory, options)) {
         owners.set(id, { login, customerId });
-        for await (const page of store.tokens.pagesOfUser(id)) {
-          yield* page;
-          await store.maintenance.release();
-        }
+        for await (const page of store.tokens.pagesOfUser(id)) yield* page;
       }
     }
 
@@ -93,10 +90,7 @@ export async function list(options: ListOptions): Promise<void> {
       for (let at = 0; at < places.length; at += PART) {
         const part = [...places.subarray(at, at + PART)].map((place) => ids[place] ?? '');
         const found: TokenWithUse[] = [];
-        for (const some of partsOf(part, AT_ONCE)) {
-          found.push(...(await store.tokens.listByIds(some)));
-          await store.maintenance.release();
-        }
+        for (const some of partsOf(part, AT_ONCE)) found.push(...(await store.tokens.listByIds(some)));
         yield found.map((each) => {
           const { login = '', customerId = '' } = owners.get(each.token.userId) ?? {};
           return { ...tokenObject(each, customerId), login };

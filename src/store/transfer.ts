@@ -16,8 +16,7 @@ export type StoreRecord =
   | { readonly kind: 'revoked'; readonly value: string }
   | { readonly kind: 'signing_keys'; readonly value: SigningKeys };
 
-/** Few: each token is in several places of an index, and each place of the embedded store that is read stays mapped. */
-const BATCH = 50;
+const BATCH = 500;
 const BATCH_BYTES = 256 * 1024;
 /** Maximum number of users in one removal, which also removes their sessions. */
 const USERS = 20;
@@ -54,7 +53,6 @@ async function* ownedRecordsOf(store: Store, seen: Set<string>): AsyncGenerator<
         if (!isNew(user)) continue;
         yield user;
         for await (const tokens of store.tokens.pagesOfUser(value.id)) {
-          await store.maintenance.release();
           for (const { token, use } of tokens) yield { kind: 'token', value: token, use };
         }
         for (const session of await store.sessions.listOfUser(value.id))
@@ -109,7 +107,6 @@ async function writeBatch(store: Store, batch: readonly StoreRecord[]): Promise<
   });
   for (const { value } of valuesOf('session')) await addSession(store, value);
   for (const { value } of valuesOf('signing_keys')) await replaceSigningKeys(store, value);
-  await store.maintenance.release();
 }
 
 async function change(store: Store, changes: Changes): Promise<void> {

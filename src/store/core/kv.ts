@@ -113,8 +113,6 @@ export interface Kv {
   clock(): MaybePromise<EpochMs>;
   /** Frees what the store itself keeps for some time only. Called regularly. */
   tidy(): MaybePromise<void>;
-  /** Frees memory between two parts of a long command, which uses the store alone in this process. */
-  release?(): Promise<void>;
   close(): Promise<void>;
 }
 

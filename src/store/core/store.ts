@@ -107,7 +107,6 @@ function maintenance(transactor: Transactor, events: Events) {
     /** Writes to a key of its own. */
     probeWrite: async () => set('probe', Date.now()),
     clock: async () => kv.clock(),
-    release: async () => kv.release?.(),
     /** Removes at most `limit` expired records; of tokens those that expired before `tokensBefore`. */
     removeExpired: async (now: EpochMs, tokensBefore: EpochMs, limit: number): Promise<number> => {
       await kv.tidy();

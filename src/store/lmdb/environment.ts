@@ -73,12 +73,6 @@ function openUnderLock(path: string, openingLock: OpeningLock): Environment {
   return environment;
 }
 
-/** Opens the file again, so that what was read of it is no longer mapped. Nothing else may use it meanwhile. */
-export async function reopen(path: string, { root, openingLock }: Environment): Promise<Environment> {
-  await root.close();
-  return openingLock.hold(() => openUnderLock(path, openingLock));
-}
-
 function refuseFormat({ root, meta }: Environment, path: string): void {
   const format = meta.get('format');
   if (format === FORMAT) return;

@@ -24,7 +24,7 @@ import {
 } from '../core/kv.js';
 import { StoreUnavailable } from '../faults.js';
 import { partsOf } from '../parts.js';
-import { appendEnded, entryFor, type Environment, reopen, requireSpace } from './environment.js';
+import { appendEnded, entryFor, type Environment, requireSpace } from './environment.js';
 import { upTo } from '../../util/collections.js';
 
 /** LMDB fails on keys of more than 1978 bytes. No id or login is that long. */
@@ -35,25 +35,18 @@ const REVISION = 'revision';
 const MAX_PARTS = 16;
 const MIN_PART = 128;
 const PART_PAUSE_MS = 20;
-/** How much of the file a long command maps, in bytes. */
-const MAX_MAPPED = 48 * 1024 * 1024;
 
 const NOTHING: Followed = { chain: [], beside: undefined };
 
 export class LmdbKv implements Kv {
   readonly urgent = this;
-  #env: Environment;
-  /** Resident bytes outside JavaScript when the file was opened by `release`. */
-  #unmapped: number | undefined;
-  #first: number | undefined;
+  readonly #env: Environment;
   readonly #requireSpace: (isReserved: boolean) => void;
-  #known: DecodedRecords;
-  readonly #path: string;
+  readonly #known: DecodedRecords;
   readonly #closing: () => void;
 
   constructor(env: Environment, path: string, minFree: number, closing: () => void) {
     this.#env = env;
-    this.#path = path;
     this.#requireSpace = (isReserved) => requireSpace(path, minFree, isReserved);
     this.#known = new DecodedRecords(env);
     this.#closing = closing;
@@ -161,19 +154,6 @@ export class LmdbKv implements Kv {
     this.#env.root.readerCheck();
   }
 
-  /** Pages of the file that were read count as memory of this process until it is unmapped. */
-  async release(): Promise<void> {
-    // Until the loop turns, buffers outside JavaScript's heap are not freed.
-    await new Promise(setImmediate);
-    this.#first ??= outsideJavaScript();
-    this.#unmapped ??= this.#first;
-    if (outsideJavaScript() < this.#unmapped + MAX_MAPPED) return;
-    this.#env = await reopen(this.#path, this.#env);
-    this.#known = new DecodedRecords(this.#env);
-    // Another store may be mapped too, and must not raise this without end.
-    this.#unmapped = Math.min(outsideJavaScript(), this.#first + MAX_MAPPED);
-  }
-
   async close(): Promise<void> {
     this.#closing();
     await this.#env.root.close();
@@ -223,11 +203,6 @@ export class LmdbKv implements Kv {
     members.putSync([index, score, name], true);
     scores.putSync([index, name], score);
   }
-}
-
-function outsideJavaScript(): number {
-  const { rss, heapTotal, external } = process.memoryUsage();
-  return rss - heapTotal - external;
 }
 
 function isKey(key: string): boolean {
