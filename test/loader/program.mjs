@@ -86,9 +86,14 @@ function folderOf() {
   return folder;
 }
 
-/** Makes the program of the latest build, unless it was made. */
+/** Makes the program of the latest build, unless it was made. @throws Error if its sources have changed since */
 export async function prepareProgram() {
   const made = folderOf();
+  const { mtimeMs } = statSync(join(BUILT, 'latchkey.cjs'));
+  const names = readdirSync(join(ROOT, 'src'), { recursive: true, encoding: 'utf8' });
+  const newer = names.find((name) => statSync(join(ROOT, 'src', name)).mtimeMs > mtimeMs);
+  if (newer !== undefined)
+    throw new Error(`src/${newer} is newer than the program to test: run "npm run build"`);
   if (!existsSync(made)) make(made);
   if (!readdirSync(made).some((name) => name.includes(`-serve-${process.version}-`))) await compile(made);
 }

@@ -95,6 +95,7 @@ t.test('restore and copy, killed at any write, start over and reach the same con
   await fill(from);
   const content = await plainContentOf(from);
   t.equal(content.size, 29);
+  await from.maintenance.close();
   const backup = join(temporaryFolder(t), 'backup.jsonl');
   t.match(await run(['store', 'backup', backup, '--config', source.config]), { code: 0 });
 
@@ -129,5 +130,4 @@ t.test('restore and copy, killed at any write, start over and reach the same con
   const part = configured({ type: 'lmdb' });
   await killed(['store', 'restore', backup, '--config', part.config], 3, 'after');
   t.match(await run(['store', 'backup', backup, '--config', part.config]), { code: 1, stderr: INTERRUPTED });
-  await from.maintenance.close();
 }); // prettier-ignore

@@ -1,5 +1,5 @@
 import { chmodSync, statfsSync } from 'node:fs';
-import { basename, join } from 'node:path';
+import { join } from 'node:path';
 import { ABORT, allDbs, type Database, open, type RootDatabase } from 'lmdb';
 import { makeFolder } from '../../files/files.js';
 import { StoreUnavailable } from '../faults.js';
@@ -48,7 +48,7 @@ export function openEnvironment(path: string): Environment {
 
 function openUnderLock(path: string, openingLock: OpeningLock): Environment {
   let root: RootDatabase;
-  const isOpenHere = allDbs.has(basename(path));
+  const isFirst = allDbs.size === 0;
   try {
     const files = ['data.mdb', 'lock.mdb'].map((name) => join(path, name));
     files.forEach(refuseForbidden);
@@ -59,7 +59,7 @@ function openUnderLock(path: string, openingLock: OpeningLock): Environment {
   } catch (cause) {
     throw unopened(path, cause);
   }
-  if (!isOpenHere) refuseSameId(root.readerList(), path);
+  if (isFirst) refuseSameId(root.readerList(), path);
   const environment: Environment = {
     root,
     openingLock,
