@@ -16,7 +16,7 @@ export type StoreRecord =
   | { readonly kind: 'revoked'; readonly value: string }
   | { readonly kind: 'signing_keys'; readonly value: SigningKeys };
 
-const BATCH = 500;
+const BATCH = 150;
 const BATCH_BYTES = 256 * 1024;
 /** Maximum number of users in one removal, which also removes their sessions. */
 const USERS = 20;

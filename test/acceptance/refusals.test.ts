@@ -173,7 +173,7 @@ async function traceOf(reply: Reply) {
   await until(() => record() !== undefined, `the record of ${String(id)}`);
   const audit = linesOf(readFileSync(join(folder, 'audit.jsonl'), 'utf8'));
   return {
-    log: kept(record(), ['time', 'request_id', 'ms', 'decision_ms', 'host', 'status', 'client']),
+    log: kept(record(), ['time', 'request_id', 'ms', 'decision_ms', 'host', 'status', 'client', 'protocol', 'bytes_sent']),
     audit: audit.filter((entry) => entry['request_id'] === id).map((entry) => kept(entry, ['time', 'request_id', 'pid', 'node'])),
   };
 } // prettier-ignore

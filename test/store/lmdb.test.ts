@@ -336,7 +336,6 @@ t.test('a folder that cannot be used is no reason to restore a backup', async (t
 });
 
 t.test('a process of another container with the same id has the store open', async (t) => {
-  // Of a name that this process did not open yet.
   const path = join(temporaryFolder(t), 'elsewhere');
   const reader = spawn(process.execPath, [READER, path], { stdio: ['ignore', 'pipe', 'inherit'] });
   t.teardown(() => reader.kill('SIGKILL'));

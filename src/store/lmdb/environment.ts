@@ -1,19 +1,15 @@
 import { chmodSync, statfsSync } from 'node:fs';
 import { join } from 'node:path';
-import { ABORT, allDbs, type Database, open, type RootDatabase } from 'lmdb';
+import { ABORT, type Database, open, type RootDatabase } from 'lmdb';
 import { makeFolder } from '../../files/files.js';
 import { StoreUnavailable } from '../faults.js';
-import { refuseDamaged, refuseForbidden, refuseSameId, unopened } from './unopened.js';
+import { isOpenHere, refuseDamaged, refuseForbidden, refuseSameId, unopened } from './unopened.js';
 import { keyOf, QUESTION } from '../core/kinds.js';
 import type { Key } from '../core/kv.js';
 import { CHANGED_KEYS, changedByKey, type Ended, endedByName, type Endings } from '../endings.js';
 
 /** Version of the layout below. Another one is refused. */
 const FORMAT = 2;
-declare module 'lmdb' {
-  /** The databases that this process opened, by the last part of their paths. */
-  export const allDbs: ReadonlyMap<string, unknown>;
-}
 const FROM_BACKUP = 'restore it from a backup, or remove data.mdb if the store never held anything';
 
 export interface Environment {
@@ -48,7 +44,7 @@ export function openEnvironment(path: string): Environment {
 
 function openUnderLock(path: string, openingLock: OpeningLock): Environment {
   let root: RootDatabase;
-  const isFirst = allDbs.size === 0;
+  const isOpen = isOpenHere(path);
   try {
     const files = ['data.mdb', 'lock.mdb'].map((name) => join(path, name));
     files.forEach(refuseForbidden);
@@ -59,7 +55,7 @@ function openUnderLock(path: string, openingLock: OpeningLock): Environment {
   } catch (cause) {
     throw unopened(path, cause);
   }
-  if (isFirst) refuseSameId(root.readerList(), path);
+  if (!isOpen) refuseSameId(root.readerList(), path);
   const environment: Environment = {
     root,
     openingLock,

@@ -6,11 +6,13 @@ import {
   fstatSync,
   lstatSync,
   openSync,
+  readFileSync,
   readSync,
+  realpathSync,
   statSync,
 } from 'node:fs';
 import { constants } from 'node:os';
-import { basename, dirname } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import { describeSystemError } from '../../util/system-error.js';
 import { LinkRefused, symbolic } from '../../files/files.js';
 import { StoreUnavailable } from '../faults.js';
@@ -41,6 +43,13 @@ export function refuseForbidden(file: string): void {
   if (lstatSync(file, { throwIfNoEntry: false })?.isSymbolicLink() === true) throw symbolic(file);
   if (existsSync(file)) accessSync(file, files.R_OK | files.W_OK);
   else accessSync(dirname(file), files.W_OK | files.X_OK);
+}
+
+/** Whether this process has a store open, perhaps by another path. Unknown outside Linux. */
+export function isOpenHere(path: string): boolean {
+  if (process.platform !== 'linux') return true;
+  const file = join(path, 'data.mdb');
+  return existsSync(file) && readFileSync('/proc/self/maps', 'utf8').includes(realpathSync(file));
 }
 
 /**
