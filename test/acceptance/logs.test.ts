@@ -86,13 +86,14 @@ t.test('writes one record per request, with exactly the fields in docs/observabi
   const req = request(`${url}/login`, { method: 'POST', headers: { 'Content-Length': 10 } });
   req.on('error', () => undefined);
   req.write('a');
-  await once(req, 'socket');
-  setTimeout(() => req.destroy(), 100);
+  const metrics = async () => (await send(server.admin, '/metrics')).text;
+  await until(async () => /^latchkey_requests_in_flight 1$/m.test(await metrics()), 'the request has arrived');
+  req.destroy();
   const outcomes = () => linesOf(server.stdout(), 'request').map((line) => line['outcome']);
   await until(() => outcomes().includes('aborted'), 'an aborted request');
   const response = await sendRaw(url, 'no request at all\r\n\r\n');
   t.match(response, /^HTTP\/1.1 400/);
-  await until(async () => /^latchkey_unreadable_requests_total\{reason="malformed"\} 1$/m.test((await send(server.admin, '/metrics')).text), 'unreadable requests are counted');
+  await until(async () => /^latchkey_unreadable_requests_total\{reason="malformed"\} 1$/m.test(await metrics()), 'unreadable requests are counted');
   const [, id = ''] = /^X-Request-Id: (\S+)\r$/m.exec(response) ?? [];
   await until(() => server.stdout().includes(id), 'its entry');
   const records = linesOf(server.stdout(), 'request');
@@ -101,7 +102,7 @@ t.test('writes one record per request, with exactly the fields in docs/observabi
   t.notOk('ms' in unreadable || 'method' in unreadable, 'there was no request');
   t.equal(new Set(records.map((line) => line['request_id'])).size, records.length, 'no duplicates');
   t.same(outcomes().slice(-7), ['grant', 'malformed', 'method_not_allowed', 'unauthenticated', 'unauthenticated', 'aborted', 'malformed']);
-  await until(async () => /^latchkey_requests_in_flight 0$/m.test((await send(server.admin, '/metrics')).text), 'none left in flight');
+  await until(async () => /^latchkey_requests_in_flight 0$/m.test(await metrics()), 'none left in flight');
 }); // prettier-ignore
 
 t.test('a malformed body: the response has the id of its request, which is recorded as refused', async (t) => {
