@@ -11,9 +11,10 @@ import { measured } from './measured.js';
 /**
  * Opens the embedded store in a folder, which several processes may share.
  * @param endings passed by a serving process; told of what any process ends or changes
+ * @param remembered number of records that stay decoded
  */
-export function openLmdbStore(path: string, minFree = 0, endings?: Endings): Store {
+export function openLmdbStore(path: string, minFree = 0, endings?: Endings, remembered?: number): Store {
   const env = openEnvironment(path);
   const endedLog = endings && new EndedLog(env, endings);
-  return coreStore(measured(new LmdbKv(env, path, minFree, () => endedLog?.close())));
+  return coreStore(measured(new LmdbKv(env, path, minFree, () => endedLog?.close(), remembered)));
 }

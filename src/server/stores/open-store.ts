@@ -24,6 +24,8 @@ import { subscriptionsOf } from '../../webhooks/endpoint.js';
  * Shortest timeout of a query in a command of the command line, milliseconds: nobody waits but the operator.
  */
 const OPERATOR_TIMEOUT_MS = 5_000;
+/** Records that stay decoded in a command, which reads most of them once. */
+const REMEMBERED = 1_000;
 
 export interface OpenedStore {
   readonly store: Store;
@@ -128,7 +130,8 @@ async function openConfiguredStore(
   if (config.store.type === 'lmdb') {
     const { openLmdbStore } = await import('../../store/lmdb.js');
     const { path, min_free: minFree } = config.store;
-    const store = openLmdbStore(path, minFree, server?.serves === true ? endings : undefined);
+    const serving = server?.serves === true ? endings : undefined;
+    const store = openLmdbStore(path, minFree, serving, server === undefined ? REMEMBERED : undefined);
     return { store, close: () => store.maintenance.close() };
   }
   const { command_timeout: configured } = config.store;

@@ -45,10 +45,10 @@ export class LmdbKv implements Kv {
   readonly #known: DecodedRecords;
   readonly #closing: () => void;
 
-  constructor(env: Environment, path: string, minFree: number, closing: () => void) {
+  constructor(env: Environment, path: string, minFree: number, closing: () => void, remembered = 60_000) {
     this.#env = env;
     this.#requireSpace = (isReserved) => requireSpace(path, minFree, isReserved);
-    this.#known = new DecodedRecords(env);
+    this.#known = new DecodedRecords(env, remembered);
     this.#closing = closing;
   }
 
@@ -215,7 +215,6 @@ function asUnavailable(error: unknown): StoreUnavailable {
   return new StoreUnavailable(`the store is unavailable (${reason})`, { cause: error });
 }
 
-const MAX_REMEMBERED = 60_000;
 /** When all are remembered, one in this many new records evicts another: most are read only once. */
 const ONE_IN = 16;
 
@@ -237,10 +236,11 @@ interface Known {
 /** Remembers a decoded record as long as it has the same revision; the record is read each time. */
 class DecodedRecords {
   readonly #records: Environment['records'];
-  readonly #known = new LRUCache<Key, Known>(upTo(MAX_REMEMBERED));
+  readonly #known: LRUCache<Key, Known>;
 
-  constructor({ records }: Environment) {
+  constructor({ records }: Environment, most: number) {
     this.#records = records;
+    this.#known = new LRUCache(upTo(most));
   }
 
   get(key: Key): Stored | undefined {
@@ -254,7 +254,7 @@ class DecodedRecords {
     const stored = storedOf(found.toString('utf8', 0, found.length));
     if (
       known !== undefined ||
-      (isShort(key) && (this.#known.size < MAX_REMEMBERED || Math.random() < 1 / ONE_IN))
+      (isShort(key) && (this.#known.size < this.#known.max || Math.random() < 1 / ONE_IN))
     )
       this.#known.set(key, { stored, length: found.length });
     return stored;
