@@ -237,9 +237,11 @@ interface Known {
 class DecodedRecords {
   readonly #records: Environment['records'];
   readonly #known: LRUCache<Key, Known>;
+  readonly #most: number;
 
   constructor({ records }: Environment, most: number) {
     this.#records = records;
+    this.#most = most;
     this.#known = new LRUCache(upTo(most));
   }
 
@@ -254,7 +256,7 @@ class DecodedRecords {
     const stored = storedOf(found.toString('utf8', 0, found.length));
     if (
       known !== undefined ||
-      (isShort(key) && (this.#known.size < this.#known.max || Math.random() < 1 / ONE_IN))
+      (isShort(key) && (this.#known.size < this.#most || Math.random() < 1 / ONE_IN))
     )
       this.#known.set(key, { stored, length: found.length });
     return stored;
