@@ -13,7 +13,7 @@ import { membersOf } from './access-log.js';
 import { openBackup } from './backup-file.js';
 import { linesOf } from './lines.js';
 import { CommandFailed, print, relativeTime, withProgress } from './terminal/output.js';
-import { ask } from './terminal/password.js';
+import { confirm } from './terminal/password.js';
 import { recordOperation, withStore } from './with-store.js';
 
 type StoreSettings = LoadedConfig['config']['store'];
@@ -46,8 +46,8 @@ export async function restore(file: string, options: RestoreOptions): Promise<vo
         contents.wanted(record);
       }
       process.stderr.write(contents.describe(backup.createdAt));
-      if (!options.yes && process.stdin.isTTY && process.stderr.isTTY) {
-        await confirm();
+      if (!options.yes) {
+        await confirm('Restore it?', 'not restored');
         // The store may have been used while the question was open.
         await refuseUnlessEmpty(store);
       }
@@ -156,11 +156,6 @@ function asOfTrail(token: Token, { expiries, suspensions }: Trail): Token {
 
 function stay(count: number, what: string): string {
   return `${counted(count, what)} ${count === 1 ? 'stays' : 'stay'}`;
-}
-
-async function confirm(): Promise<void> {
-  const answer = await ask('Restore it? [y/N] ');
-  if (!/^y(es)?$/i.test(answer.trim())) throw new CommandFailed('not restored; nothing was changed');
 }
 
 function requireSealingKey(record: StoreRecord, { sealer }: OpenedStore, store: StoreSettings): void {

@@ -14,9 +14,10 @@ import { RecordCheck, RecordsInvalid } from '../store/record-check.js';
 import { recordKey, recordsOf, type StoreRecord, synchronize } from '../store/transfer.js';
 import { replacedBackup, writeBackup } from './backup-file.js';
 import { CommandFailed, print, WrongUsage, withProgress } from './terminal/output.js';
+import { confirm } from './terminal/password.js';
 import { recordChange, recordOperation, withStore } from './with-store.js';
 
-export async function copy(options: { from: string; to: string }): Promise<void> {
+export async function copy(options: { from: string; to: string; yes?: true }): Promise<void> {
   const [source, target] = [loadConfig(options.from), loadConfig(options.to)];
   await withStore(source, (from) =>
     withStore(
@@ -24,6 +25,10 @@ export async function copy(options: { from: string; to: string }): Promise<void>
       async (to) => {
         refuseSame(source, target);
         await refuseServed(to.store);
+        await refuseEmpty(from.store);
+        const continues = await to.store.maintenance.isRestoring();
+        if (!continues && !options.yes && (await to.store.directory.listCustomers()).length > 0)
+          await confirm('The target holds records, and what only it has is removed. Go on?', 'not copied');
         await to.store.maintenance.setRestoring(true);
         const records = await synchronized(from, to, 'copied');
         const event = { event: 'store.restored', outcome: 'success', reason: 'copy', target: { records } } as const;
@@ -57,6 +62,12 @@ async function refuseServed(store: Store): Promise<void> {
     throw new CommandFailed(
       `${member.name} (pid ${member.pid}) serves the target store; stop it, wait ${LIVE_MS / 1000} seconds if it was killed, and run the command again; nothing was changed`,
     );
+}
+
+/** Two swapped options would empty the store in use. */
+async function refuseEmpty(store: Store): Promise<void> {
+  if ((await store.directory.listCustomers()).length === 0)
+    throw new CommandFailed('the source has no customers; are --from and --to swapped? Nothing was changed');
 }
 
 async function synchronized(

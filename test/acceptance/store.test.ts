@@ -1,7 +1,7 @@
 import { readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
-import { client, LEGACY_KEY, otpAt, PASSWORD, startFixture } from '../helpers/fixture.js';
+import { client, directory, LEGACY_KEY, otpAt, PASSWORD, startFixture } from '../helpers/fixture.js';
 import { send } from '../helpers/http.js';
 import { run, start, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
 import { EVERY_CASE } from '../helpers/nightly.js';
@@ -143,6 +143,16 @@ t.test('every command refuses a Redis store of a newer format, and a key of anot
     code: 0,
     stdout: /"locked": ?false/,
   });
+});
+
+t.test('refuses to copy a store without customers: the options may be swapped', async (t) => {
+  const empty = writeConfig(temporaryFolder(t), { upstream: 'http://127.0.0.1:1' }, { customers: [] });
+  t.match(await run(['apply', '--config', empty]), { code: 0 });
+  const full = writeConfig(temporaryFolder(t), { upstream: 'http://127.0.0.1:1' }, await directory());
+  t.match(await run(['apply', '--config', full]), { code: 0 });
+  const swapped = await run(['store', 'copy', '--from', empty, '--to', full]);
+  t.match(swapped, { code: 1, stderr: /are --from and --to swapped\? Nothing was changed/ });
+  t.match(await run(['user', 'show', 'engineer@example.com', '--config', full]), { code: 0 });
 });
 
 t.test('refuses to copy a store onto itself, also by another path', async (t) => {

@@ -56,6 +56,13 @@ export async function ask(question: string): Promise<string> {
   return answer;
 }
 
+/** Asks on a terminal, and only there. @throws CommandFailed unless the answer is yes */
+export async function confirm(question: string, otherwise: string): Promise<void> {
+  if (!process.stdin.isTTY || !process.stderr.isTTY) return;
+  const answer = await ask(`${question} [y/N] `);
+  if (!/^y(es)?$/i.test(answer.trim())) throw new CommandFailed(`${otherwise}; nothing was changed`);
+}
+
 /** All are answered from one buffer, so that several lines can be pasted at once. */
 async function askAll(questions: readonly string[], { hidden }: { hidden: boolean }): Promise<string[]> {
   const silent = new Writable({ write: (_chunk, _encoding, done) => done() });

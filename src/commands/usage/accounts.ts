@@ -92,6 +92,7 @@ export function storeCommand(): Command {
     .description('bring the store of one configuration to the content of another, then compare')
     .requiredOption('--from <file>', 'the configuration of the store to read')
     .requiredOption('--to <file>', 'the configuration of the store to write')
+    .option('--yes', 'do not ask for confirmation')
     .addHelpText('after', `
 What is the same is skipped, and what only the target has is removed. No server may use the
 target. If the source changes in the meantime, the comparison finds the difference, and the
