@@ -50,7 +50,7 @@ export async function visit(
   options: BrowserContextOptions = {},
 ): Promise<Visit> {
   const context = await browser.newContext({ timezoneId: 'Asia/Tokyo', ...options });
-  context.setDefaultTimeout(10_000);
+  context.setDefaultTimeout(60_000);
   t.teardown(() => context.close());
   const page = await context.newPage();
   const faults: string[] = [];
