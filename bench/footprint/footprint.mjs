@@ -41,8 +41,8 @@ try {
   const subjects = [node(['-e', SERVER]), latchkey, caddy, nginx];
   const commands = [node(['-e', '0']), node([program, 'check', '--config', config]), { ...caddy, args: ['validate', ...caddy.args.slice(1)] }, { ...nginx, args: ['-t', ...nginx.args] }];
   const used = commands.map(command);
-  const starts = await inTurn(subjects, serve);
-  const idle = await inTurn(subjects, (subject) => idleConnection(subject, key));
+  const starts = await sequentially(subjects, serve);
+  const idle = await sequentially(subjects, (subject) => idleConnection(subject, key));
   const [atEnd, later] = await loaded(latchkey, key);
   const [installed = ''] = run('du', ['-sm', 'node_modules'], folder).split('\t');
   const sizes = ['caddy', 'nginx'].map((name) => (Number(run('dpkg-query', ['-W', '-f', '${Installed-Size}', name], folder)) / 1_000).toFixed(0));
@@ -245,7 +245,7 @@ function megabytes(pid) {
  * @param {T[]} list
  * @param {(each: T) => Promise<R>} work
  */
-async function inTurn(list, work) {
+async function sequentially(list, work) {
   /** @type {R[]} */
   const results = [];
   for (const each of list) results.push(await work(each));

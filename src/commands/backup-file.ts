@@ -94,7 +94,6 @@ function isFile(path: string, stat: typeof lstatSync = lstatSync): boolean | und
 
 export interface Backup {
   readonly createdAt: string | null;
-  readonly count: number;
   /** Reads them again. @throws CommandFailed if the file was changed meanwhile */
   readonly records: () => AsyncGenerator<StoreRecord>;
 }
@@ -108,13 +107,12 @@ export async function openBackup(file: string): Promise<Backup> {
     const at = Date.parse(String(head['created_at']));
     if (!Number.isNaN(at)) createdAt = new Date(at).toISOString();
   };
-  let count = 0;
   const first = checkedRecords(file, onHead);
   const unchanged = 'nothing was changed';
-  for await (const _ of failing(withProgress(first, 'checked'), file, unchanged)) count += 1;
+  for await (const _ of failing(withProgress(first, 'checked'), file, unchanged)) continue;
   const records = () =>
     failing(checkedRecords(file), file, 'it was changed meanwhile; run the command again');
-  return { createdAt, count, records };
+  return { createdAt, records };
 }
 
 async function* failing<T>(records: AsyncIterable<T>, file: string, remedy: string): AsyncGenerator<T> {
