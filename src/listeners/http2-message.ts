@@ -41,6 +41,8 @@ export class Http2Request extends LazyEmitter implements IncomingRequest {
     this.rawHeaders = rawHeaders;
     this.readableEnded = stream.endAfterHeaders;
     this.#hasEnded = this.readableEnded;
+    // A lost stream is noticed when it closes.
+    stream.on('error', ignore);
     if (this.#hasEnded) return;
     stream.once('end', this.#onEnd).once('aborted', this.#onClose).once('close', this.#onClose);
   }
@@ -148,8 +150,6 @@ export class Http2Response extends FollowedResponse implements OutgoingResponse 
     this.#request = request;
     this.#stream = stream;
     stream.on('drain', this.#onDrain).on('close', this.#onClose);
-    // A lost stream is noticed when it closes.
-    stream.on('error', ignore);
   }
 
   get headersSent(): boolean {

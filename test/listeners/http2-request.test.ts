@@ -24,7 +24,7 @@ const POST: readonly (readonly [string, string])[] = [
   [':path', '/a?b'],
   [':authority', 'x'],
 ];
-const [NO_ERROR, CANCEL] = [0, 8];
+const CODES = { NO_ERROR: 0, PROTOCOL_ERROR: 1, CANCEL: 8 };
 
 /** Receives a request. Returns it, the names and data of its events, and its client. */
 async function receive(t: Test, ...more: Buffer[]) {
@@ -98,9 +98,9 @@ t.test('an empty body ends when it is read', async (t) => {
   t.same([log, request.readableEnded], [['end'], true]);
 });
 
-for (const code of [NO_ERROR, CANCEL])
+for (const [name, code] of Object.entries(CODES))
   for (const isRead of [true, false])
-    t.test(`a body that its client resets does not end: ${code}, read: ${isRead}`, async (t) => {
+    t.test(`a body that its client resets does not end: ${name}, read: ${isRead}`, async (t) => {
       const { request, log, client, turn } = await receive(t, data('one'));
       if (isRead) request.resume();
       await turn();
