@@ -12,6 +12,7 @@ import { BASE, createToken, NOW, token } from '../store/contract/records.js';
 import { PASSWORD } from '../helpers/fixture.js';
 import { startInProcess } from '../helpers/in-process.js';
 import { postgresSettings, type PostgresServer, startPooler, startPostgres } from '../helpers/postgres.js';
+import { PostgresClient } from '../../src/store/postgres/client.js';
 import { startProxy } from '../helpers/proxy.js';
 import { until } from '../helpers/until.js';
 
@@ -143,6 +144,20 @@ t.test('the reply to a change is lost', async (t) => {
   t.ok(given instanceof StoreUnavailable && !(given instanceof OutcomeUnknown), 'it is given up');
   await locked;
   t.equal(await isMissing(store, 'T3'), true, 'and was not made later');
+}); // prettier-ignore
+
+t.test('a connection that is made too late for its caller is used by others', async (t) => {
+  const proxy = await startProxy(t, shared.port);
+  const url = `postgres://latchkey@127.0.0.1:${proxy.port}/postgres`;
+  const client = new PostgresClient(postgresSettings({ url, command_timeout: 5_000, connections: 2 }));
+  await client.query('SELECT 1');
+  // The second request waits for the first connection, then for its own: 2 s in all, and their answers take 1.2 s each.
+  proxy.slow(1_200);
+  const [first, second] = await Promise.allSettled([client.query('SELECT 1'), client.query('SELECT 1')]);
+  t.match([first, second], [{ status: 'fulfilled' }, { reason: StoreUnavailable }]);
+  proxy.slow(0);
+  await until(() => Promise.all([1, 2, 3].map(() => client.query('SELECT 1'))).then(() => true, () => false), 'connections are free');
+  await client.close();
 }); // prettier-ignore
 
 t.test('under load, nothing acknowledged is lost when the server is killed, frozen or restarted', async (t) => {

@@ -7,6 +7,7 @@ import { connect, createServer, type Socket } from 'node:net';
 export async function startProxy(t: { teardown: (fn: () => void) => void }, port: number) {
   let mode: 'open' | 'quiet' | 'mute' | 'refusing' = 'open';
   let trigger: string | undefined;
+  let delay = 0;
   const pairs = new Set<[Socket, Socket]>();
   const server = createServer((near) => {
     if (mode === 'refusing') {
@@ -20,7 +21,8 @@ export async function startProxy(t: { teardown: (fn: () => void) => void }, port
       if (trigger !== undefined && chunk.includes(trigger)) mode = 'mute';
       if (mode !== 'quiet') far.write(chunk);
     });
-    far.on('data', (chunk: Buffer) => void (mode === 'quiet' || mode === 'mute' || near.write(chunk)));
+    const answer = (chunk: Buffer) => void (mode === 'quiet' || mode === 'mute' || near.write(chunk));
+    far.on('data', (chunk: Buffer) => (delay === 0 ? answer(chunk) : setTimeout(() => answer(chunk), delay)));
     const end = () => {
       pairs.delete(pair);
       near.destroy();
@@ -51,6 +53,8 @@ export async function startProxy(t: { teardown: (fn: () => void) => void }, port
       trigger = from;
       if (from === undefined) mode = 'mute';
     },
+    /** Delays the responses. @param ms milliseconds */
+    slow: (ms: number) => (delay = ms),
     refuse: () => {
       mode = 'refusing';
       cut();

@@ -55,9 +55,8 @@ export class PostgresClient {
       ...connectionOptions(settings),
       max: settings.connections,
       idleTimeoutMillis: IDLE_MS,
-      verify: (connection, done) => {
-        refuseStandby(connection, settings.command_timeout).then(() => done(), done);
-      },
+      // oxlint-disable-next-line typescript/no-misused-promises -- the pool waits for it
+      onConnect: async (connection) => refuseStandby(connection, settings.command_timeout),
     });
     // A connection that is lost while nobody uses it, or before its first query, is replaced.
     this.#pool.on('error', () => undefined);
