@@ -197,7 +197,9 @@ t.test('without file descriptors, logins wait, and what first loads later works'
     const files = open().length;
     limit(files);
     const held = Array.from({ length: files }, () => openRaw(url));
-    await until(() => open().filter((file) => file < files).length === files, 'none is left');
+    // At the limit, libuv frees the descriptor that it keeps in reserve, and closes what it accepts.
+    const isFull = () => open().filter((file) => file < files).length === files;
+    await until(() => isFull() || (held.push(openRaw(url)), false), 'none is left');
     return held;
   };
   const kept = openRaw(url);
