@@ -9,6 +9,7 @@ import { declaredTokenSchema } from '../config/schema/directory-file.js';
 import { duration, positiveDuration } from '../config/schema/units.js';
 import type { AuditEvent } from '../domain/audit.js';
 import { newAccessToken, newId } from '../domain/secret.js';
+import { PackedTexts } from '../util/collections.js';
 import { formatTime } from '../util/time.js';
 import { isExpired } from '../domain/token.js';
 import type { User } from '../domain/user.js';
@@ -69,13 +70,11 @@ interface ListOptions extends ReportOptions {
 export async function list(options: ListOptions): Promise<void> {
   await withStore(loadConfig(options.config), async ({ store }) => {
     const owners = new Map<string, Pick<User, 'login' | 'customerId'>>();
-    const ids: string[] = [];
-    const times: number[] = [];
-    for await (const { token } of withProgress(listed(), 'read')) {
-      ids.push(token.id);
-      times.push(token.createdAt);
-    }
-    const order = new Uint32Array(ids.length).map((_, i) => i);
+    const found = new PackedTexts();
+    for await (const { token } of withProgress(listed(), 'read'))
+      found.push(`${token.createdAt} ${token.id}`);
+    const times = new Float64Array(found.length).map((_, i) => Number.parseInt(found.at(i), 10));
+    const order = new Uint32Array(found.length).map((_, i) => i);
     order.sort((a, b) => (times[a] ?? 0) - (times[b] ?? 0));
     await reportParts(options, objects(order.subarray(0, options.limit)), COLUMNS, 'no tokens');
 
@@ -88,10 +87,10 @@ export async function list(options: ListOptions): Promise<void> {
 
     async function* objects(places: Uint32Array) {
       for (let at = 0; at < places.length; at += PART) {
-        const part = [...places.subarray(at, at + PART)].map((place) => ids[place] ?? '');
-        const found: TokenWithUse[] = [];
-        for (const some of partsOf(part, AT_ONCE)) found.push(...(await store.tokens.listByIds(some)));
-        yield found.map((each) => {
+        const ids = [...places.subarray(at, at + PART)].map((place) => found.at(place).split(' ')[1] ?? '');
+        const part: TokenWithUse[] = [];
+        for (const some of partsOf(ids, AT_ONCE)) part.push(...(await store.tokens.listByIds(some)));
+        yield part.map((each) => {
           const { login = '', customerId = '' } = owners.get(each.token.userId) ?? {};
           return { ...tokenObject(each, customerId), login };
         });
