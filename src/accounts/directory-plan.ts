@@ -2,7 +2,7 @@ import type { EpochMs } from '../util/time.js';
 import type { Token } from '../domain/token.js';
 import { type Customer, isSameUser, loginKey, type Service, type User } from '../domain/user.js';
 import type { Changes } from '../store/core/directory-checks.js';
-import { partsOf } from '../store/parts.js';
+import { partsOf } from '../util/collections.js';
 import { removalTime, type Store } from '../store/core/store.js';
 import {
   changedKeyOwners,

@@ -7,14 +7,15 @@ import {
   type RecordedLogout,
   type Session,
 } from '../domain/session.js';
-import type { EpochMs } from '../util/time.js';
-import type { User } from '../domain/user.js';
+import { type EpochMs, wholeSecond } from '../util/time.js';
+import type { User, VerifiedOwner } from '../domain/user.js';
 import { mapMaybe, type MaybePromise } from '../util/async.js';
 import { type Maintenance, removalTime, type Store } from '../store/core/store.js';
 import type { SessionStore, SessionWithOwner } from '../store/core/sessions.js';
 import { type LastSeen, recordedClient } from './last-seen.js';
 import type { AuditEvent } from '../domain/audit.js';
 import { reportingUnknown } from './unconfirmed.js';
+import type { Subject } from '../domain/credential.js';
 
 /** With the sessions that ended to make room for it. */
 export interface StartedSession {
@@ -163,4 +164,51 @@ export function sessionEvent(
 ): AuditEvent {
   const target = { session_id: id, user_id: userId, customer_id: customerId };
   return { event, outcome: 'success', target, ...(reason === undefined ? {} : { reason }) };
+}
+
+const LASTS_MS = 5 * 60_000;
+
+/**
+ * For five minutes after its user confirmed the password, a credential stands in for the login name; every
+ * password is still checked.
+ */
+export class SudoGrants {
+  readonly #store: Pick<SessionStore, 'grantSudo' | 'hasSudo'>;
+
+  constructor(store: Pick<SessionStore, 'grantSudo' | 'hasSudo'>) {
+    this.#store = store;
+  }
+
+  /** A whole second, as in responses. */
+  endOf(now: EpochMs): EpochMs {
+    return wholeSecond(now + LASTS_MS);
+  }
+
+  async grant(subject: Subject, owner: VerifiedOwner, now: EpochMs): Promise<'granted' | 'owner_changed'> {
+    return this.#store.grantSudo(owner, idOf(subject), this.endOf(now));
+  }
+
+  /** For five minutes, a login at the provider counts as the user's password. */
+  async noteFreshLogin(session: Session, owner: VerifiedOwner, now: EpochMs): Promise<void> {
+    await this.#store.grantSudo(owner, freshId(session), this.endOf(now));
+  }
+
+  /** Never for a user who has a password. */
+  async isFresh(subject: Subject, now: EpochMs): Promise<boolean> {
+    if (subject.credential !== 'session' || subject.user.passwordHash !== null) return false;
+    return this.#store.hasSudo(subject.user.id, freshId(subject.session), now);
+  }
+
+  async isActive(subject: Subject, now: EpochMs): Promise<boolean> {
+    return this.#store.hasSudo(subject.user.id, idOf(subject), now);
+  }
+}
+
+/** Differs from the id for sudo grants of the same session. */
+function freshId({ id }: Session): string {
+  return `fresh-login.${id}`;
+}
+
+function idOf(subject: Subject): string {
+  return subject.credential === 'session' ? subject.session.id : subject.token.id;
 }

@@ -9,7 +9,6 @@ import { declaredTokenSchema } from '../config/schema/directory-file.js';
 import { duration, positiveDuration } from '../config/schema/units.js';
 import type { AuditEvent } from '../domain/audit.js';
 import { newAccessToken, newId } from '../domain/secret.js';
-import { PackedTexts } from '../util/collections.js';
 import { formatTime } from '../util/time.js';
 import { isExpired } from '../domain/token.js';
 import type { User } from '../domain/user.js';
@@ -17,7 +16,7 @@ import { createdTokenObject, tokenObject } from '../endpoints/token-object.js';
 import type { OpenedStore } from '../server/stores/open-store.js';
 import type { DirectoryStore } from '../store/core/directory.js';
 import type { TokenWithUse } from '../store/core/token-records.js';
-import { partsOf } from '../store/parts.js';
+import { PackedTexts, partsOf } from '../util/collections.js';
 import type { ReportOptions } from './terminal/options.js';
 import {
   CommandFailed,

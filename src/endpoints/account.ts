@@ -6,7 +6,7 @@ import { formatTime } from '../util/time.js';
 import type { User } from '../domain/user.js';
 import type { DirectoryStore } from '../store/core/directory.js';
 import { endpoint, type Resource, subjectOf } from './endpoint.js';
-import { checkFreshLogin } from './login-steps.js';
+import { checkFreshLogin } from './login.js';
 import { customer, id, named, time } from './schema/responses.js';
 import { freshSudoRequest, readSudo, sudoRequest } from './schema/requests.js';
 

@@ -13,7 +13,7 @@ import { cookiesFrom, cookieValues, formatSessionCookie, LOGIN_STATE_COOKIE } fr
 import { fieldValues } from '../http/fields.js';
 import type { Reply } from '../http/replies.js';
 import type { RequestHead } from '../http/head.js';
-import { beginSession } from './login-steps.js';
+import { beginSession } from './login.js';
 import { type Call, endpoint, type Resource } from './endpoint.js';
 import { loginMethods } from './schema/responses.js';
 import type { EndpointServices } from './services.js';

@@ -1,9 +1,8 @@
 import type { FleetReceipts } from '../accounts/fleet-receipts.js';
 import type { Logins } from '../accounts/login.js';
 import type { ProviderLogins } from '../accounts/oidc/provider-logins.js';
-import type { Sessions } from '../accounts/sessions.js';
+import type { Sessions, SudoGrants } from '../accounts/sessions.js';
 import type { KeyRing } from '../accounts/signing-keys.js';
-import type { SudoGrants } from '../accounts/sudo-grants.js';
 import type { TokenRotations } from '../accounts/token-rotations.js';
 import type { Tokens } from '../accounts/tokens.js';
 import type { MaybePromise } from '../util/async.js';

@@ -33,7 +33,7 @@ import {
 } from './schema/requests.js';
 import type { EndpointServices } from './services.js';
 import { listTurns } from './list-turns.js';
-import { checkFreshLogin } from './login-steps.js';
+import { checkFreshLogin } from './login.js';
 import { rotationEndpoints, updateToken } from './token-changes.js';
 import { createdTokenObject, furtherTokens, tokenObject } from './token-object.js';
 

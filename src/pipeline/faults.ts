@@ -1,7 +1,6 @@
 import { createLogThrottle } from '../util/time.js';
 import { type Refusal, Unavailable } from '../domain/refusal.js';
-import { type Fault, FAULTS } from '../http1/events.js';
-import type { OtherProtocol } from '../http1/other-protocol.js';
+import { type Fault, FAULTS, type OtherProtocol } from '../http1/events.js';
 import type { Log } from '../observe/log.js';
 
 /**

@@ -4,7 +4,6 @@ import { LastSeen } from '../accounts/last-seen.js';
 import { LoginThrottle } from '../accounts/login-throttle.js';
 import { Logins } from '../accounts/login.js';
 import { type OidcEvents, ProviderLogins } from '../accounts/oidc/provider-logins.js';
-import { PasswordHolders } from '../accounts/password-holders.js';
 import { Sessions } from '../accounts/sessions.js';
 import { KeyRing } from '../accounts/signing-keys.js';
 import { OneTimePasswords, StoredAccounts } from '../accounts/stored-accounts.js';
@@ -124,11 +123,10 @@ export function openOidc(
   const { public_url: origin } = login;
   if (login.oidc.length === 0 || origin === null) return null;
   const pageUrl = `${origin}${ui.path}`;
-  const holders = new PasswordHolders(store.directory);
   return {
     logins: new ProviderLogins(config, pageUrl, store, sealer, createOidcEvents(log)),
     pageUrl,
-    hasPasswords: async () => directory.http !== null || holders.any(),
+    hasPasswords: async () => directory.http !== null || (await store.directory.getPasswordCost()) > 0,
   };
 }
 

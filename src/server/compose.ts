@@ -26,7 +26,7 @@ import { Reloader, reportCertificate, signaturesOf, watchedFiles, watchFiles } f
 import { shadowReport } from './shadow.js';
 import { startCleaning } from './stores/cleaning.js';
 import { type OpenedStore, openStore } from './stores/open-store.js';
-import { createStoreReadiness, servedFromCacheMs } from './stores/store-readiness.js';
+import { createStoreReadiness, servedFromCacheMs } from './stores/open-store.js';
 import { Webhooks } from './webhooks.js';
 
 /** Maximum time between the deliveries of a signal to several processes. */

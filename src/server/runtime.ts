@@ -1,6 +1,6 @@
 import { FleetReceipts, type KnownFleet } from '../accounts/fleet-receipts.js';
 import { JwtIssuers, KeySets } from '../accounts/jwt/issuers.js';
-import { SudoGrants } from '../accounts/sudo-grants.js';
+import { SudoGrants } from '../accounts/sessions.js';
 import { TokenRates } from '../accounts/token-rates.js';
 import { TokenRotations } from '../accounts/token-rotations.js';
 import { WriteLimit } from '../accounts/write-limit.js';

@@ -3,7 +3,7 @@ import type { Session } from '../domain/session.js';
 import type { Token, TokenUse } from '../domain/token.js';
 import { ownerOf, type SigningKeys } from '../domain/signing-key.js';
 import type { Customer, Service, User } from '../domain/user.js';
-import { partsOf } from './parts.js';
+import { partsOf } from '../util/collections.js';
 import type { Changes } from './core/directory-checks.js';
 import type { Store } from './core/store.js';
 

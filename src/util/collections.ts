@@ -190,3 +190,9 @@ export class PackedTexts {
     return this.#bytes.toString('utf8', this.#ends[place], this.#ends[place + 1]);
   }
 }
+
+export function partsOf<T>(items: readonly T[], size: number): T[][] {
+  const parts: T[][] = [];
+  for (let start = 0; start < items.length; start += size) parts.push(items.slice(start, start + size));
+  return parts;
+}

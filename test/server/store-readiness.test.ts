@@ -1,6 +1,6 @@
 import t from 'tap';
 import { configSchema } from '../../src/config/schema/config.js';
-import { servedFromCacheMs } from '../../src/server/stores/store-readiness.js';
+import { servedFromCacheMs } from '../../src/server/stores/open-store.js';
 
 const REDIS = { type: 'redis', url: 'redis://127.0.0.1:6379/0' };
 const SERVING = { serve_cached_for: '60s' };

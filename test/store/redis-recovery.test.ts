@@ -4,7 +4,7 @@ import { Creations, nameOfChange, Revocations } from '../../src/store/revocation
 import type { Commit } from '../../src/store/core/kv.js';
 import { openRedisStore, type RedisStore, restoreHistory } from '../../src/store/redis.js';
 import { MasterSession, nameOfHistory } from '../../src/store/redis/session.js';
-import { withRevocations } from '../../src/store/with-revocations.js';
+import { withRevocations } from '../../src/server/stores/redis-store.js';
 import { redisSettings, startRedis } from '../helpers/redis.js';
 import { until } from '../helpers/until.js';
 import { BASE, NOW, session, token, user } from './contract/records.js';

@@ -16,8 +16,7 @@ import { type EpochMs, HOUR_MS } from '../../util/time.js';
 import type { User } from '../../domain/user.js';
 import { allUsers, type DirectoryStore } from '../../store/core/directory.js';
 import { type Claims, sidOf } from './claims.js';
-import { IdTokens, LOGIN_TIME_MS, type LoginState, LoginStates } from './login-states.js';
-import { LoginLimits } from './login-limits.js';
+import { IdTokens, LOGIN_TIME_MS, type LoginState, LoginStates, LoginLimits } from './login-states.js';
 import type { OnDiscovery, Provider } from './provider.js';
 import { idOfPerson, ProviderUsers } from './provider-users.js';
 import {

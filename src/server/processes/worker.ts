@@ -30,8 +30,7 @@ import { Membership, nameOf } from '../fleet.js';
 import { loadModules } from './process.js';
 import { createRuntime, type Runtime } from '../runtime.js';
 import { shadowDifferencesOf } from '../shadow.js';
-import type { OpenedStore } from '../stores/open-store.js';
-import { createStoreReadiness, servedFromCacheMs } from '../stores/store-readiness.js';
+import { type OpenedStore, createStoreReadiness, servedFromCacheMs } from '../stores/open-store.js';
 import { sumLoads } from '../../upstream/upstreams.js';
 import { subscriptionsOf } from '../../webhooks/endpoint.js';
 

@@ -10,7 +10,7 @@ import { type Plan, STEP } from '../../accounts/directory-plan.js';
 import { directoryAuditEvents } from '../../accounts/directory-differences.js';
 import { directoryRules, loadDirectory } from '../../config/directory.js';
 import type { LoadedConfig } from '../../config/load.js';
-import { partsOf } from '../../store/parts.js';
+import { partsOf } from '../../util/collections.js';
 import type { AuditEvent, AuditOutcome } from '../../domain/audit.js';
 import { Unavailable } from '../../domain/refusal.js';
 import { StoreUnusable } from '../../store/faults.js';

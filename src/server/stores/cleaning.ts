@@ -8,7 +8,7 @@ import type { OpenedStore } from './open-store.js';
 import { reportEndedOverlaps } from '../../accounts/token-rotations.js';
 import { tokenExpiringEvent, userDeletedEvent } from '../../accounts/audit-events.js';
 import type { EpochMs } from '../../util/time.js';
-import { partsOf } from '../../store/parts.js';
+import { partsOf } from '../../util/collections.js';
 
 const INTERVAL_MS = 60_000;
 /** Interval at which tokens are scanned; longer where scans would take more than 1 % of the time. */

@@ -19,8 +19,10 @@ import { RedisClient } from '../../store/redis/client.js';
 import { openQuestions } from '../../store/core/fleet.js';
 import { keyOf, QUESTION } from '../../store/core/kinds.js';
 import { InvalidationLink } from '../../store/redis/invalidation.js';
-import { withRevocations } from '../../store/with-revocations.js';
 import { cacheFor, checked, type NetworkedStore, type StoreUser } from './networked-store.js';
+import { mapMaybe } from '../../util/async.js';
+import type { User } from '../../domain/user.js';
+import type { Store } from '../../store/core/store.js';
 
 type Settings = Extract<Config['store'], { type: 'redis' }>;
 
@@ -125,4 +127,36 @@ function noteHistory(log: Log, { reapplied, recovered, lost }: HistoryChange): v
   );
   if (lost.length > 0)
     log.error({ token_ids: lost.slice(0, LOGGED_IDS), count: lost.length }, 'tokens lost by the store');
+}
+
+/** Corrects what a store says by the revocations that this process knows. */
+export function withRevocations(inner: Store, revocations: Revocations): Store {
+  const { tokens, sessions, directory } = inner;
+  const corrected = (found: User | undefined) => found && revocations.correctedUser(found);
+  return {
+    ...inner,
+    tokens: {
+      ...tokens,
+      find: (digest) =>
+        mapMaybe(tokens.find(digest), (found) => {
+          if (found === undefined || revocations.hasToken(found.token)) return undefined;
+          const owner = revocations.correctedUser(found.owner);
+          const token = revocations.corrected(found.token);
+          return owner === found.owner && token === found.token ? found : { token, owner };
+        }),
+    },
+    sessions: {
+      ...sessions,
+      find: (digest) =>
+        mapMaybe(sessions.find(digest), (found) => {
+          if (found === undefined || revocations.hasSession(digest)) return undefined;
+          return { session: found.session, owner: revocations.correctedUser(found.owner) };
+        }),
+    },
+    directory: {
+      ...directory,
+      getUser: (id) => mapMaybe(directory.getUser(id), corrected),
+      getUserByLogin: (login) => mapMaybe(directory.getUserByLogin(login), corrected),
+    },
+  };
 }

@@ -6,7 +6,7 @@ import { passOverDamaged } from '../faults.js';
 import type { Events } from './events.js';
 import { keyOf, type Kind, REVOKED, SESSION, TOKEN, TOKEN_ID, USER } from './kinds.js';
 import type { Key, Kv } from './kv.js';
-import { partsOf } from '../parts.js';
+import { partsOf } from '../../util/collections.js';
 import { addSession, endAllOf, endSession } from './sessions.js';
 import { addToken, isNewDigest, noteRevoked, readToken, removeToken, replaceToken } from './token-records.js';
 import type { Transaction, Transactor } from './transaction.js';

@@ -3,7 +3,7 @@ import { LRUCache } from 'lru-cache';
 import { idsAfter, outermost, type Token } from '../../domain/token.js';
 import { isAsVerified, type User, type VerifiedOwner } from '../../domain/user.js';
 import { mapMaybe, type MaybePromise } from '../../util/async.js';
-import { upTo } from '../../util/collections.js';
+import { upTo, partsOf } from '../../util/collections.js';
 import type { EpochMs } from '../../util/time.js';
 import { nameOfChange } from '../revocations.js';
 import {
@@ -26,7 +26,6 @@ import {
   type TokenWithOwner,
   type TokenWithUse,
 } from './token-records.js';
-import { partsOf } from '../parts.js';
 import type { Events } from './events.js';
 import {
   ALL_TOKENS,

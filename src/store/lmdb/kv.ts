@@ -23,9 +23,8 @@ import {
   type Touch,
 } from '../core/kv.js';
 import { StoreUnavailable } from '../faults.js';
-import { partsOf } from '../parts.js';
+import { partsOf, upTo } from '../../util/collections.js';
 import { appendEnded, entryFor, type Environment, requireSpace } from './environment.js';
-import { upTo } from '../../util/collections.js';
 
 /** LMDB fails on keys of more than 1978 bytes. No id or login is that long. */
 const MAX_KEY = 1_024;

@@ -19,7 +19,7 @@ import {
   type Stored,
   type Touch,
 } from '../core/kv.js';
-import { partsOf } from '../parts.js';
+import { partsOf } from '../../util/collections.js';
 import { emptied, type PostgresClient } from './client.js';
 import { MAX_NAME, META } from './schema.js';
 

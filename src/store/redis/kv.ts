@@ -18,7 +18,7 @@ import {
   type Stored,
   type Touch,
 } from '../core/kv.js';
-import { partsOf } from '../parts.js';
+import { partsOf } from '../../util/collections.js';
 import type { RedisClient } from './client.js';
 import { BATCH, type ScriptName } from './scripts.js';
 import type { MasterSession } from './session.js';
