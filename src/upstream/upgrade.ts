@@ -270,9 +270,16 @@ class Handshake implements Use, InFlight {
 
   #refused(response: RefusedHandshake): void {
     if (this.#hasEnded) return;
-    this.#retries.answered();
     const { status } = response;
-    const bytes = refusedResponse(response, this.#fieldsOf(status, response.fields));
+    let bytes: Buffer;
+    try {
+      bytes = refusedResponse(response, this.#fieldsOf(status, response.fields));
+    } catch (error) {
+      if (!(error instanceof InvalidUpstreamResponse)) throw error;
+      this.#failed(error);
+      return;
+    }
+    this.#retries.answered();
     this.#finish(status);
     this.#leave();
     this.#request.pass(bytes);

@@ -116,6 +116,7 @@ t.test('each end of a handshake is counted once, and ends its connection', async
     ['a 101 that does not follow from the key', ({ upstream }) => upstream.write(`${OPENS.replace('Accept: ', 'Accept: x')}\r\n`), ['answered', 'upstream_broken', 'done 101']],
     ['a 101 with a length', ({ upstream }) => upstream.write(`${OPENS}Content-Length: 0\r\n\r\n`), ['answered', 'upstream_broken', 'done 101']],
     ['a 403 with two lengths', ({ upstream }) => upstream.write('HTTP/1.1 403 No\r\nContent-Length: 0\r\nContent-Length: 0\r\n\r\n'), malformed],
+    ['a 403 with an unknown coding', ({ upstream }) => upstream.end('HTTP/1.1 403 No\r\nTransfer-Encoding: gzip\r\n\r\n'), malformed],
     ['a 101 whose head is too large', ({ upstream }) => upstream.write(`${OPENS}A: ${'a'.repeat(20_000)}\r\n\r\n`), malformed],
     ['a 101 of HTTP/1.0', ({ upstream }) => upstream.write(`${OPENS.replace('HTTP/1.1', 'HTTP/1.0')}\r\n`), malformed],
     ['a 101 of HTTP/2.0', ({ upstream }) => upstream.write(`${OPENS.replace('HTTP/1.1', 'HTTP/2.0')}\r\n`), malformed],
