@@ -2,8 +2,14 @@
 // May import pipeline and all below.
 // `http.ts` and `websocket.ts` are entrances of `handle`; the rest makes requests of bytes.
 
-import { type AddressInfo, type Server, Server as TcpServer, type ServerOpts, type Socket } from 'node:net';
+import { type AddressInfo, createServer, type Server, type ServerOpts, type Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
+import {
+  createServer as createTls,
+  type SecureContextOptions,
+  Server as SecureServer,
+  type TLSSocket,
+} from 'node:tls';
 import type { ListenerCertificate } from '../config/certificate.js';
 import type { Serve } from '../http/exchange.js';
 import { parserLimits } from '../http/read-head.js';
@@ -14,7 +20,6 @@ import type { UnreadableInput } from '../pipeline/access-log.js';
 import type { RefusalAnswer, UpgradeListener, ListenerLimits } from './http1-input.js';
 import { Http1Connections } from './http1-connections.js';
 import { Http2Connections, serveStream } from './http2-connections.js';
-import { TlsServer } from './tls.js';
 import { createLogThrottle } from '../util/time.js';
 import { readFileSync } from 'node:fs';
 import type { Log } from '../observe/log.js';
@@ -29,8 +34,12 @@ export const TCP_OPTIONS: ServerOpts = {
   keepAliveInitialDelay: TCP_KEEP_ALIVE_MS,
 };
 
+const MIN_VERSION = 'TLSv1.2';
+
 export interface PublicServer extends Server {
   readonly tunnels: ReadonlySet<Duplex>;
+  /** Uses another certificate for new connections. @throws Error when OpenSSL rejects it */
+  readonly useCertificate?: (certificate: ListenerCertificate) => void;
   closeIdleConnections(): void;
   closeAllConnections(): void;
 }
@@ -83,9 +92,12 @@ export function createPublicServer(
     unreadable,
     fault,
   };
-  const connections = new Http1Connections(settings, limits);
-  if (certificate === null) return new PlainServer(connections, http2);
-  return new TlsServer(TCP_OPTIONS, certificate, limits, connections, http2, closed);
+  const http1 = new Http1Connections(settings, limits);
+  if (certificate !== null) return createTlsServer(certificate, limits.head_timeout, http1, http2, closed);
+  // A client that ended its side in the middle of a request still receives a refusal.
+  const server = createServer({ ...TCP_OPTIONS, allowHalfOpen: true });
+  server.on('connection', (socket: Socket) => http1.accept(socket));
+  return withConnections(server, http2, http1);
 }
 
 /** Starts HTTP/2 on a connection that HTTP/1.1 began to read. */
@@ -95,39 +107,84 @@ function acceptHttp2(connections: Http2Connections, socket: Socket): void {
   connections.accept(socket);
 }
 
-/** The server of a port without TLS. */
-class PlainServer extends TcpServer implements PublicServer {
-  readonly #http1: Http1Connections;
-  readonly #http2: Http2Connections;
+/** Creates a server with TLS: HTTP/1.1 or HTTP/2, as selected in the handshake (ALPN). */
+function createTlsServer(
+  certificate: ListenerCertificate,
+  handshakeTimeout: number,
+  http1: Http1Connections,
+  http2: Http2Connections,
+  failed: (error: unknown, socket: Duplex) => void,
+): PublicServer {
+  const handshakes = new Map<string, Socket>();
+  const server = createTls({
+    ...TCP_OPTIONS,
+    ...contextOf(certificate),
+    ALPNProtocols: ['h2', 'http/1.1', 'http/1.0'],
+    handshakeTimeout,
+    requestCert: certificate.clientCa !== null,
+    rejectUnauthorized: certificate.clientCa !== null,
+  });
+  server.prependListener('connection', (socket: Socket) => {
+    const peer = peerOf(socket);
+    handshakes.set(peer, socket);
+    socket.once('close', () => handshakes.delete(peer));
+  });
+  server.on('tlsClientError', (_error, socket) => {
+    metrics.failedHandshakes.inc();
+    socket.destroy();
+  });
+  const accept = (socket: TLSSocket): void => {
+    handshakes.delete(peerOf(socket));
+    if (socket.alpnProtocol === 'h2') http2.accept(socket);
+    else http1.accept(socket);
+  };
+  server.on('secureConnection', guarded(accept, failed));
+  const useCertificate = (next: ListenerCertificate): void => server.setSecureContext(contextOf(next));
+  return Object.assign(withConnections(server, http2, http1, handshakes), { useCertificate });
+}
 
-  constructor(http1: Http1Connections, http2: Http2Connections) {
-    // A client that ended its side in the middle of a request still receives a refusal.
-    super({ ...TCP_OPTIONS, allowHalfOpen: true });
-    this.#http1 = http1;
-    this.#http2 = http2;
-    this.on('connection', (socket: Socket) => http1.accept(socket));
-    this.on('close', () => http1.stop());
-  }
+function contextOf({ cert, key, clientCa }: ListenerCertificate): SecureContextOptions {
+  return { cert, key, minVersion: MIN_VERSION, ...(clientCa === null ? {} : { ca: clientCa }) };
+}
 
-  override close(callback?: (error?: Error) => void): this {
-    this.#http1.endAfterAnswers();
-    this.#http2.drain();
-    return super.close(callback);
-  }
+/** Identifies a connection: the TLS socket and the one below it have the same peer. */
+function peerOf({ remoteAddress, remotePort }: Socket): string {
+  return `${remoteAddress} ${remotePort}`;
+}
 
-  get tunnels(): ReadonlySet<Duplex> {
-    return this.#http1.tunnels;
-  }
-
-  closeIdleConnections(): void {
-    this.#http1.closeIdle();
-    this.#http2.closeIdle();
-  }
-
-  closeAllConnections(): void {
-    this.#http1.destroyAll();
-    this.#http2.destroyAll();
-  }
+/**
+ * Makes a server close its connections: the busy ones after their requests, the idle ones when told.
+ * @param handshakes connections without a protocol yet
+ */
+export function withConnections(
+  server: Server,
+  http2: Http2Connections,
+  http1?: Http1Connections,
+  handshakes: ReadonlyMap<string, Socket> = new Map(),
+): PublicServer {
+  const close = server.close.bind(server);
+  const endHandshakes = (): void => {
+    for (const socket of handshakes.values()) socket.destroy();
+  };
+  server.on('close', () => http1?.stop());
+  return Object.assign(server, {
+    tunnels: http1?.tunnels ?? new Set<Duplex>(),
+    close: (callback?: (error?: Error) => void): Server => {
+      http1?.endAfterAnswers();
+      http2.drain();
+      return close(callback);
+    },
+    closeIdleConnections: (): void => {
+      http1?.closeIdle();
+      http2.closeIdle();
+      if (!server.listening) endHandshakes();
+    },
+    closeAllConnections: (): void => {
+      http1?.destroyAll();
+      http2.destroyAll();
+      endHandshakes();
+    },
+  });
 }
 
 export type ListenSection = 'listen' | 'admin' | 'decision' | 'decision.grpc';
@@ -173,7 +230,7 @@ export async function listen(
       resolve();
     });
   });
-  return baseUrl(server.address() as AddressInfo, server instanceof TlsServer);
+  return baseUrl(server.address() as AddressInfo, server instanceof SecureServer);
 }
 
 /** Returns the URL of an address; one on all interfaces is shown as loopback. */

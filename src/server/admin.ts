@@ -5,7 +5,6 @@ import type { Log } from '../observe/log.js';
 import { jsonBody } from '../http/replies.js';
 import { listen } from '../listeners/server.js';
 import { newRequestId } from '../pipeline/record.js';
-import type { Restarted } from './processes/serving.js';
 import type { Reloaded } from './reload/reload.js';
 
 type ReadyCheck = () => Promise<{
@@ -19,7 +18,6 @@ export interface AdminViews {
   readonly metrics: () => Promise<{ type: string; text: string }>;
   readonly ready: ReadyCheck;
   readonly reload: () => Promise<Reloaded>;
-  readonly restartWorkers: () => Promise<Restarted>;
   readonly webhooks: () => Promise<unknown>;
   /** Sends dead letters again; undefined when the endpoint is unknown. */
   readonly resendWebhooks: (endpoint: string | undefined, ids: readonly string[] | null) => Promise<unknown>;
@@ -94,7 +92,6 @@ const VIEWS = new Map<string, (res: ServerResponse, views: AdminViews) => unknow
 
 const TASKS = new Map<string, (res: ServerResponse, views: AdminViews, query: URLSearchParams) => unknown>([
   ['/-/reload', async (res, views) => sendReloaded(res, await views.reload())],
-  ['/-/restart-workers', async (res, views) => sendRestarted(res, await views.restartWorkers())],
   ['/-/webhooks/resend', resendWebhooks],
 ]);
 const TASK_PATHS = [...TASKS.keys()].join(', ').replace(/, ([^,]*)$/, ' and $1');
@@ -114,11 +111,6 @@ async function resendWebhooks(res: ServerResponse, views: AdminViews, query: URL
   const resent = await views.resendWebhooks(query.get('endpoint') ?? undefined, ids.length > 0 ? ids : null);
   if (resent !== undefined) sendJson(res, 200, { resent });
   else sendJson(res, 404, { msg: 'Record not found', detail: 'there is no such endpoint; see /-/webhooks' });
-}
-
-function sendRestarted(res: ServerResponse, { fault }: Restarted): void {
-  if (fault === null) sendJson(res, 200, { restarted: true });
-  else sendJson(res, 409, { msg: 'Workers not replaced', detail: fault });
 }
 
 function sendReloaded(res: ServerResponse, { outcome, faults, needsRestart }: Reloaded): void {

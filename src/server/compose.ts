@@ -4,7 +4,6 @@
 
 import cluster from 'node:cluster';
 import { availableParallelism } from 'node:os';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { openRoutes } from '../config/derived.js';
 import type { LoadedConfig } from '../config/load.js';
 import { logSettings, maskSecrets } from '../config/mask.js';
@@ -16,10 +15,9 @@ import { readVersion } from '../files/files.js';
 import { startAdmin } from './admin.js';
 import { checkSigningKeys } from './accounts.js';
 import { watchProviders } from './online-checks.js';
-import { startBegins } from './processes/early-signals.js';
 import { answerPrimary, type Counts, reportToPrimary, type ServedUrls } from './processes/messages.js';
 import { loadModules, notifyReady, onSignals, startTracing, tuneHeap } from './processes/process.js';
-import { createRestart, startAlone, startWorkers, workersFault } from './processes/serving.js';
+import { startAlone, startWorkers } from './processes/serving.js';
 import { startWorker, type Worker } from './processes/worker.js';
 import { applyAtStart } from './reload/directory-file.js';
 import { Reloader, reportCertificate, signaturesOf, watchedFiles, watchFiles } from './reload/reload.js';
@@ -29,9 +27,6 @@ import { type OpenedStore, openStore } from './stores/open-store.js';
 import { createStoreReadiness, servedFromCacheMs } from './stores/open-store.js';
 import { Webhooks } from './webhooks.js';
 
-/** Maximum time between the deliveries of a signal to several processes. */
-const SIGNAL_MS = 200;
-
 interface ServeOptions {
   readonly loaded: LoadedConfig;
   /** The environment for `${NAME}` in the configuration, also on a reload. */
@@ -40,14 +35,9 @@ interface ServeOptions {
 }
 
 export async function startServer(options: ServeOptions): Promise<void> {
-  const ending = startBegins();
   try {
-    await start(options, ending);
+    await start(options);
   } catch (error) {
-    // A signal to all processes may end a worker before this process handles it.
-    if (workersOf(options.loaded) > 1)
-      await sleep(SIGNAL_MS, undefined, { signal: ending }).catch(() => undefined);
-    if (ending.aborted) process.exit(0);
     if (!cluster.isWorker) throw error;
     const { message, stack, code } = error as NodeJS.ErrnoException;
     await reportToPrimary('failure', { message, stack, code });
@@ -55,7 +45,7 @@ export async function startServer(options: ServeOptions): Promise<void> {
   }
 }
 
-async function start(options: ServeOptions, ending: AbortSignal): Promise<void> {
+async function start(options: ServeOptions): Promise<void> {
   tuneHeap();
   const seen = signaturesOf(watchedFiles(options.loaded));
   const { config } = options.loaded;
@@ -73,7 +63,6 @@ async function start(options: ServeOptions, ending: AbortSignal): Promise<void> 
     levelFormat: () => settingsOf(sink.log)?.levelFormat,
     serves,
     auditFailed: () => metrics.auditFailures.inc(),
-    ending,
   });
   const parts = { opened, sink, tracing, seen };
   if (cluster.isWorker) await serveAsWorker(options.loaded, parts);
@@ -104,7 +93,6 @@ async function serveAsWorker(loaded: LoadedConfig, { opened, sink, tracing }: Pa
   });
   // Commands that arrive during the start wait for its end.
   answerPrimary({
-    ping: () => undefined,
     counts,
     prepare: async (next) => {
       prepared = (await started).prepare(next as LoadedConfig);
@@ -155,7 +143,6 @@ async function serveAsPrimary(options: ServeOptions, parts: Parts): Promise<void
   late.retry(async () => reloader.applyDirectory());
   webhooks.refresh();
   const stopCleaning = startCleaning(opened, log, () => reloader.current.config.tokens);
-  const restart = createRestart(serving, log);
   const watching = watchFiles(
     () => reloader.watched,
     parts.seen,
@@ -174,7 +161,7 @@ async function serveAsPrimary(options: ServeOptions, parts: Parts): Promise<void
         const others = {
           directory: late.fault(),
           config: null,
-          workers: workersFault(serving),
+          workers: serving.size() === 0 ? 'no worker is serving' : null,
           draining: draining ? 'the server is shutting down' : null,
         };
         const ready = isReady && Object.values(others).every((other) => other === null);
@@ -188,7 +175,6 @@ async function serveAsPrimary(options: ServeOptions, parts: Parts): Promise<void
       shadow: async () => shadowReport(reloader.current, await serving.casualties()),
       webhooks: () => webhooks.report(),
       resendWebhooks: (endpoint, ids) => webhooks.resend(endpoint, ids),
-      restartWorkers: () => restart('POST /-/restart-workers'),
     },
     log,
   ).catch(async (error: unknown) => {
@@ -211,10 +197,7 @@ async function serveAsPrimary(options: ServeOptions, parts: Parts): Promise<void
       await tracing?.close();
       log.info('stopped');
     },
-    {
-      SIGHUP: () => void reloader.reload('SIGHUP'),
-      SIGUSR2: () => void restart('SIGUSR2'),
-    },
+    () => void reloader.reload('SIGHUP'),
   );
   opened.audit.record({ event: 'server.started', outcome: 'success', actor: null });
   const urls = {

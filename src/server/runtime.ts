@@ -219,10 +219,11 @@ export function createRuntime(
     isTrustedProxy: (peer: PeerSocket) => isTrustedProxy(readClient, peer),
     recheck,
     streamRecheck: config.proxy.stream_recheck,
-    pending: () => upstreams.pending(),
     addresses: () => upstreams.addressStates(),
-    /** Requests in flight continue, and health checks stop. */
+    /** Requests in flight continue, and health checks stop. Idle connections close by themselves. */
     retire: () => upstreams.stopChecks(),
+    /** Flushes last-seen data, but closes no connection. */
+    settle: closeAccounts,
     loads: () => upstreams.loads(),
     /** Flushes last-seen data and closes the upstream connections, but not the store. */
     close: async () => {

@@ -200,11 +200,6 @@ export class Upstreams {
     return upstream;
   }
 
-  /** Returns the number of requests in flight or queued. */
-  pending(): number {
-    return this.loads().reduce((sum, { active, waiting }) => sum + active + waiting, 0);
-  }
-
   loads(): UpstreamLoad[] {
     return this.#all.map(({ name, limiter: { active, waiting } }) => ({ name, active, waiting }));
   }
@@ -223,15 +218,6 @@ export class Upstreams {
   close(): void {
     for (const upstream of this.#all) upstream.close();
   }
-}
-
-export function sumLoads(loads: readonly UpstreamLoad[]): UpstreamLoad[] {
-  const sums = new Map<string, UpstreamLoad>();
-  for (const { name, active, waiting } of loads) {
-    const known = sums.get(name) ?? { active: 0, waiting: 0 };
-    sums.set(name, { name, active: active + known.active, waiting: waiting + known.waiting });
-  }
-  return [...sums.values()];
 }
 
 type UpstreamLog = ReturnType<typeof createUpstreamLog>;

@@ -8,7 +8,7 @@ import { entrancesOf } from '../helpers/entrances.js';
 import { client, directory } from '../helpers/fixture.js';
 import { send, startUpstream } from '../helpers/http.js';
 import { openHttp2 } from '../helpers/http2.js';
-import { run, start, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
+import { run, start, temporaryFolder, workersOf, writeConfig } from '../helpers/latchkey.js';
 import { until } from '../helpers/until.js';
 
 /** One server with two workers, whose shadow policy differs from its policy in known ways. */
@@ -142,7 +142,10 @@ t.test('every entrance evaluates both policies and answers by one', async (t) =>
 
 t.test('replacing a worker and reloading other settings lose no count', async (t) => {
   const before = await report();
-  t.equal((await send(server.admin, '/-/restart-workers', { method: 'POST' })).status, 200);
+  const [ending = 0] = workersOf(server.pid);
+  process.kill(ending, 'SIGTERM');
+  await until(() => !workersOf(server.pid).includes(ending), 'it exits');
+  await until(() => workersOf(server.pid).length === 2, 'another one starts');
   rewrite({ log: { requests: 'all' } });
   t.equal((await reload()).status, 200);
   t.same(await reported(before), before);

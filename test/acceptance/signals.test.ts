@@ -58,12 +58,11 @@ const STARTS = [
 ];
 
 for (const { name, config } of EVERY_CASE ? STARTS : STARTS.slice(0, 1)) {
-  t.test(`SIGHUP and SIGUSR2 during the start: ${name}`, async (t) => {
+  t.test(`SIGHUP during the start: ${name}`, async (t) => {
     const { child, isReady, log, ended } = await beginStart(t, config);
     t.notOk(isReady(), 'they are handled before it is ready');
     while (!isReady() && child.exitCode === null && child.signalCode === null) {
       child.kill('SIGHUP');
-      child.kill('SIGUSR2');
       await sleep(20);
     }
     t.equal(child.signalCode, null);

@@ -7,7 +7,7 @@ import t from 'tap';
 import { client, directory, startFixture } from '../helpers/fixture.js';
 import { freePort } from '../helpers/free-port.mjs';
 import { freshMetrics, send, startUpstream } from '../helpers/http.js';
-import { temporaryFolder, workersOf, writeConfig } from '../helpers/latchkey.js';
+import { temporaryFolder, writeConfig } from '../helpers/latchkey.js';
 import { EVERY_CASE, nightly } from '../helpers/nightly.js';
 import { fillDisk, mountSmallDisk, NO_SMALL_DISK } from '../helpers/small-disk.js';
 import { until } from '../helpers/until.js';
@@ -112,20 +112,6 @@ t.test('a log on a full disk continues once there is space', { skip: NO_SMALL_DI
     });
   t.ok(torn.length <= 1, 'a line that was cut off spoils no other one');
   for (let i = 0; i < 10; i++) t.ok(paths.includes(`/space/${i}`), `entry ${i} after the disk has space`);
-});
-
-t.test('a worker that hangs makes the server not ready', nightly, async (t) => {
-  const { readiness, pid, stop } = await serveTo(t, '/dev/null', {
-    workers: 2,
-    limits: { drain_timeout: '1s' },
-  });
-  const [victim = 0] = workersOf(pid);
-  process.kill(victim, 'SIGSTOP');
-  await until(async () => (await readiness()).status === 503, 'not ready', 20_000);
-  t.match((await readiness()).text, `"workers":"not responding: worker ${victim}"`);
-  process.kill(victim, 'SIGCONT');
-  await until(async () => (await readiness()).status === 200, 'ready again', 20_000);
-  t.same(await stop(), [0, null]);
 });
 
 t.test('audit entries that nobody reads are counted', nightly, async (t) => {

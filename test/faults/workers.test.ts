@@ -10,17 +10,13 @@ import { openRaw } from '../helpers/raw-client.mjs';
 import { until } from '../helpers/until.js';
 
 /*
- * Whatever happens while workers are replaced: afterwards there are exactly as many as configured,
- * none of them from before, and none serves or finishes a request with an earlier configuration.
+ * Whatever ends workers: afterwards there are exactly as many as configured, and none serves or
+ * finishes a request with an earlier configuration.
  */
 
 const COUNT = 2;
 
-const restart = async ({ server }: Fixture) => send(server.admin, '/-/restart-workers', { method: 'POST' });
 const pids = ({ server }: Fixture): number[] => workersOf(server.pid);
-const kill = (pid: number | undefined): void => {
-  if (pid !== undefined) process.kill(pid, 'SIGKILL');
-};
 
 /** Checks that the number of workers is the configured one, and stays that longer than a respawn takes. */
 async function settles(t: Test, fixture: Fixture, about: string): Promise<void> {
@@ -29,49 +25,6 @@ async function settles(t: Test, fixture: Fixture, about: string): Promise<void> 
   t.equal(pids(fixture).length, COUNT, about);
   await until(async () => (await send(fixture.server.admin, '/readyz')).status === 200, 'ready');
 }
-
-t.test('a worker dies while the workers are replaced', nightly, async (t) => {
-  const fixture = await startFixture(t, { workers: COUNT });
-  const third = async (before: readonly number[]): Promise<number | undefined> => {
-    const added = () => pids(fixture).find((pid) => !before.includes(pid));
-    await until(() => added() !== undefined, 'a third worker starts');
-    return added();
-  };
-
-  for (const victim of [0, 1]) {
-    const before = pids(fixture);
-    const replaced = restart(fixture);
-    await third(before);
-    kill(before[victim]);
-    t.same((await replaced).json, { restarted: true }, `old worker ${victim}`);
-    await settles(t, fixture, `old worker ${victim} died`);
-    t.notOk(
-      pids(fixture).some((pid) => before.includes(pid)),
-      'every worker was replaced',
-    );
-  }
-
-  const before = pids(fixture);
-  const replaced = restart(fixture);
-  kill(await third(before));
-  t.equal((await replaced).status, 409, 'the new worker did not start');
-  await settles(t, fixture, 'the new worker died');
-  t.same(pids(fixture), before, 'the rest stays as it was');
-});
-
-t.test('workers that are still starting are replaced too', nightly, async (t) => {
-  const fixture = await startFixture(t, { workers: COUNT });
-  const [first, second] = pids(fixture);
-  kill(first);
-  await until(() => pids(fixture).some((pid) => pid !== first && pid !== second), 'it is started again');
-  const before = pids(fixture);
-  t.same((await restart(fixture)).json, { restarted: true });
-  await settles(t, fixture, 'after a death');
-  t.notOk(
-    pids(fixture).some((pid) => before.includes(pid)),
-    'every worker was replaced',
-  );
-});
 
 /** Sends requests without the end of their bodies, two for each worker. @param bytes of each */
 async function hold({ url, server }: Fixture, bytes: string) {
@@ -87,35 +40,6 @@ async function hold({ url, server }: Fixture, bytes: string) {
 /** The status codes of held requests, as text. */
 const statusesOf = (requests: Awaited<ReturnType<typeof hold>>): string[] =>
   requests.map((each) => each.text().slice(9, 12));
-
-/** Starts to replace the workers; the first old one is ending, and waits for its held requests. */
-async function replacing(t: Test, fixture: Fixture) {
-  const before = pids(fixture);
-  const replaced = restart(fixture);
-  await until(() => pids(fixture).length === COUNT + 1, 'a third worker starts');
-  await sleep(1_000);
-  t.ok(
-    before.every((pid) => pids(fixture).includes(pid)),
-    'the first worker waits for its requests',
-  );
-  return { replaced };
-}
-
-t.test('a server that stops while workers are replaced finishes every request in flight', async (t) => {
-  const fixture = await startFixture(t, { workers: COUNT });
-  const field = `Service-Key: ${await fixture.token('superuser')}`;
-  const head = `POST /service/SVC1 HTTP/1.1\r\nHost: a\r\n${field}\r\nContent-Length: 4\r\nContent-Type: text/plain\r\n\r\n`;
-  const requests = await hold(fixture, `${head}bo`);
-  const { replaced } = await replacing(t, fixture);
-  const refused = replaced.catch(() => undefined);
-  const stopped = fixture.server.stop();
-  await sleep(300);
-  for (const { write } of requests) write('dy');
-  await until(() => requests.every(({ ended }) => ended), 'the connections close');
-  t.same(statusesOf(requests), Array(2 * COUNT).fill('200'));
-  t.same(await stopped, { code: 0, signal: null });
-  await refused;
-}); // prettier-ignore
 
 /** Holds requests, and returns how to complete them, with a check that each gets its response. */
 async function inFlight(t: Test, fixture: Fixture) {
@@ -170,7 +94,7 @@ t.test('a worker that is ending judges its last requests under the current confi
   const head = `PATCH /tokens/${json.id} HTTP/1.1\r\nHost: a\r\n${field}\r\nContent-Length: 2\r\nContent-Type: application/json\r\n\r\n`;
   const requests = await hold(fixture, head);
   t.same(requests.map((each) => each.text()), Array(2 * COUNT).fill(''), 'they wait for their bodies');
-  const { replaced } = await replacing(t, fixture);
+  await endWorkers(fixture);
   const config = parse(readFileSync(configFile, 'utf8')) as object;
   const roles = Object.fromEntries(['superuser', 'billing', 'engineer', 'user'].map((role) => [role, { allow: ['*:read'] }]));
   writeFileSync(configFile, stringify({ ...config, policy: { roles } }));
@@ -179,5 +103,4 @@ t.test('a worker that is ending judges its last requests under the current confi
   await until(() => requests.every((each) => each.text() !== ''), 'all are answered');
   t.same(statusesOf(requests), Array(2 * COUNT).fill('403'));
   for (const { socket } of requests) socket.destroy();
-  t.same((await replaced).json, { restarted: true });
 }); // prettier-ignore

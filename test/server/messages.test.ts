@@ -16,7 +16,7 @@ t.test('a worker that has just died is reported, and does not end the primary', 
   // It is dead, and this process has not noticed.
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 200);
   t.ok(worker.isConnected());
-  await t.rejects(askWorker(worker, 'ping', 5_000), { message: /EPIPE/ });
+  await t.rejects(askWorker(worker, 'counts', 5_000), { message: /EPIPE/ });
 });
 
 t.test('commands right after the configuration wait until the worker has handlers, in order', async (t) => {
@@ -29,7 +29,7 @@ t.test('commands right after the configuration wait until the worker has handler
     const config = await configFromPrimary();
     await sleep(200);
     const note = (ask) => async (value) => { asked.push(ask); return { config, value, asked: [...asked] }; };
-    answerPrimary({ prepare: note('prepare'), commit: note('commit'), ping: note('ping') });`,
+    answerPrimary({ prepare: note('prepare'), commit: note('commit'), counts: note('counts') });`,
   );
   cluster.setupPrimary({ exec: script });
   const worker = cluster.fork();
@@ -39,14 +39,14 @@ t.test('commands right after the configuration wait until the worker has handler
       // Sent before and after the worker can have read its configuration.
       process.nextTick(() => {
         const asks = [askWorker(worker, 'prepare', 5_000, 'next'), askWorker(worker, 'commit', 5_000)];
-        setTimeout(() => answered(Promise.all([...asks, askWorker(worker, 'ping', 5_000)])), 100);
+        setTimeout(() => answered(Promise.all([...asks, askWorker(worker, 'counts', 5_000)])), 100);
       });
       return { file: 'first' };
     };
     onReports(worker, { hello } as unknown as Parameters<typeof onReports>[1]);
   });
   const config = { file: 'first' };
-  const asked = ['prepare', 'commit', 'ping'];
+  const asked = ['prepare', 'commit', 'counts'];
   t.same(await commands, [
     { config, value: 'next', asked: asked.slice(0, 1) },
     { config, asked: asked.slice(0, 2) },

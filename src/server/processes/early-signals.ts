@@ -1,21 +1,12 @@
+import cluster from 'node:cluster';
+
 // Every process imports this module before any other: a signal may arrive while the others are loaded.
 
 /** Commands that serve until a signal ends them. */
 const SERVING: ReadonlySet<string> = new Set(['serve', 'demo']);
-const HELD = ['SIGTERM', 'SIGINT', 'SIGHUP', 'SIGUSR2'] as const;
+const HELD = ['SIGTERM', 'SIGINT', 'SIGHUP'] as const;
 
 const received = new Set<NodeJS.Signals>();
-const ending = new AbortController();
-let isStarting = false;
-
-/**
- * Called when a server begins to start; a signal to end then waits for {@link releaseSignals}.
- * @returns a signal that is aborted when the process is to end
- */
-export function startBegins(): AbortSignal {
-  isStarting = true;
-  return ending.signal;
-}
 
 /** Sends the signals that arrived during the start to the handlers that are installed by now. */
 export function releaseSignals(): void {
@@ -27,15 +18,12 @@ export function releaseSignals(): void {
 
 export function isEnd(signal: NodeJS.Signals): boolean {
   // A terminal sends SIGINT to workers too, but the primary decides when they end.
-  return signal === 'SIGTERM' || (signal === 'SIGINT' && process.send === undefined);
+  return signal === 'SIGTERM' || (signal === 'SIGINT' && !cluster.isWorker);
 }
 
+/** A start that is given up leaves nothing behind. One of a worker is the primary's to give up. */
 function hold(signal: NodeJS.Signals): void {
-  if (isEnd(signal)) {
-    if (!isStarting) process.exit(0);
-    if (ending.signal.aborted) process.exit(1);
-    ending.abort();
-  }
+  if (isEnd(signal) && !cluster.isWorker) process.exit(0);
   received.add(signal);
 }
 

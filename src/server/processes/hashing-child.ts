@@ -22,7 +22,7 @@ try {
 }
 
 // A signal to the server's process group must not end logins in progress. This process ends with its parent.
-for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGUSR2'] as const) process.on(signal, () => undefined);
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => undefined);
 process.once('disconnect', () => process.exit());
 
 // Node.js would repeat the error of a failed load for every password; a new process tries again.

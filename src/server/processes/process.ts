@@ -12,11 +12,7 @@ import { isEnd, releaseSignals } from './early-signals.js';
  * After an uncaught exception, the process logs it, drains and exits with 1. Signals that arrived during the
  * start take effect now.
  */
-export function onSignals(
-  sink: LogSink,
-  drain: () => Promise<void>,
-  tasks: { readonly SIGHUP?: () => void; readonly SIGUSR2?: () => void } = {},
-): void {
+export function onSignals(sink: LogSink, drain: () => Promise<void>, reload = (): void => undefined): void {
   const { log } = sink;
   let ending = false;
   const end = (code: number): void => {
@@ -35,9 +31,8 @@ export function onSignals(
       // The service manager may signal a worker too, which its primary has told to end.
       if (isEnd(signal) && !(ending && cluster.isWorker)) end(0);
     });
-  // Workers receive these too when the whole process group is signaled, but the primary commands them.
-  process.on('SIGHUP', () => tasks.SIGHUP?.());
-  process.on('SIGUSR2', () => tasks.SIGUSR2?.());
+  // A worker receives it too when the whole process group is signaled, but the primary commands it.
+  process.on('SIGHUP', reload);
   process.on('uncaughtException', (error) => {
     log.fatal({ err: error }, 'uncaught exception');
     end(1);

@@ -1,6 +1,5 @@
-import type { Worker as ClusterWorker } from 'node:cluster';
 import type { LoadedConfig } from '../../config/load.js';
-import type { Log, LogSink } from '../../observe/log.js';
+import type { LogSink } from '../../observe/log.js';
 import { metrics, readMetrics, renderMetrics, renderSum, sumOfCounts } from '../../observe/metrics.js';
 import type { Tracing } from '../../observe/tracing.js';
 import type { ShadowDifferenceCounts } from '../../pipeline/shadow.js';
@@ -14,8 +13,6 @@ import { startWorker } from './worker.js';
 /** Whatever serves the public port: this process, or the workers that it supervises. */
 export interface Serving extends ServedUrls {
   readonly size: () => number;
-  /** Process ids of those that have not responded to this process for ten seconds. */
-  readonly hanging: () => readonly number[];
   readonly metrics: () => Promise<{ type: string; text: string }>;
   readonly casualties: () => Promise<readonly ShadowDifferenceCounts[]>;
   /**
@@ -24,35 +21,8 @@ export interface Serving extends ServedUrls {
    */
   readonly prepare: (next: LoadedConfig) => Promise<Record<'commit' | 'abort', () => Promise<void>>>;
   readonly reopenAudit: () => Promise<void>;
-  /**
-   * Replaces each serving process; the new one serves before the old one stops accepting.
-   * @throws Error when a new process does not start; the rest stays as it was
-   */
-  readonly restart: () => Promise<void>;
   /** Stops accepting, waits for requests in flight, and flushes last-seen data. */
   readonly drain: () => Promise<void>;
-}
-
-export type Restarted = { readonly fault: string | null };
-
-/**
- * Concurrent calls of the returned function share one replacement of the workers. Its argument says what
- * requested it, for the log.
- */
-export function createRestart(serving: Serving, log: Log): (reason: string) => Promise<Restarted> {
-  let running: Promise<Restarted> | null = null;
-  const restart = async (reason: string): Promise<Restarted> => {
-    try {
-      await serving.restart();
-      log.info({ reason, workers: serving.size() }, 'workers replaced');
-      return { fault: null };
-    } catch (error) {
-      const fault = error instanceof Error ? error.message : String(error);
-      log.error({ reason, fault }, 'workers not replaced');
-      return { fault };
-    }
-  };
-  return async (reason) => (running ??= restart(reason).finally(() => (running = null)));
 }
 
 export async function startAlone(
@@ -68,7 +38,6 @@ export async function startAlone(
     decisionUrl: worker.decisionUrl,
     grpcUrl: worker.grpcUrl,
     size: () => 1,
-    hanging: () => [],
     metrics: renderMetrics,
     casualties: async () => worker.casualties(),
     prepare: async (next) => {
@@ -76,25 +45,13 @@ export async function startAlone(
       return { commit: async () => commit(), abort };
     },
     reopenAudit: async () => undefined,
-    restart: async () => {
-      throw new Error('with workers: 1 there are no workers to replace; set workers: 2 or more');
-    },
     drain: () => worker.drain(),
   };
-}
-
-/** Says why the public port is not served by every worker; null if it is. */
-export function workersFault({ size, hanging }: Serving): string | null {
-  if (size() === 0) return 'no worker is serving';
-  const pids = hanging();
-  return pids.length === 0 ? null : `not responding: worker ${pids.join(', ')}`;
 }
 
 const COUNTS_TIMEOUT_MS = 1_000;
 const REOPEN_TIMEOUT_MS = 1_000;
 const RELOAD_TIMEOUT_MS = 10_000;
-/** For a new worker to serve; it waits for no one but the store. */
-const START_TIMEOUT_MS = 60_000;
 
 async function tell({ worker }: PooledWorker, command: Command, value?: LoadedConfig): Promise<unknown> {
   return askWorker(worker, command, RELOAD_TIMEOUT_MS, value);
@@ -112,7 +69,6 @@ export async function startWorkers(
   const counts = new WorkerCounts<PooledWorker>();
   const pool = new WorkerPool({
     count,
-    startTimeout: START_TIMEOUT_MS,
     current: () => current,
     log: sink.log,
     counted: (member, last) => counts.note(member, last),
@@ -130,14 +86,13 @@ export async function startWorkers(
   const collectCounts = async () => {
     const noteOne = async (member: PooledWorker) =>
       counts.note(member, (await askWorker(member.worker, 'counts', COUNTS_TIMEOUT_MS)) as Counts);
-    await Promise.allSettled(pool.running.map(noteOne));
+    await Promise.allSettled(pool.configured.filter(({ phase }) => phase !== 'starting').map(noteOne));
     return counts.all();
   };
   const urls = await pool.start();
   return {
     ...urls,
     size: () => pool.serving.length,
-    hanging: watchHeartbeats(() => pool.serving.map(({ worker }) => worker)),
     metrics: async () =>
       renderSum([await readMetrics(), ...(await collectCounts()).map(({ metrics }) => metrics)]),
     casualties: async () => (await collectCounts()).flatMap(({ casualties }) => casualties),
@@ -162,10 +117,13 @@ export async function startWorkers(
             // It got the previous configuration since the others prepared the next one.
             if (!members.includes(member)) await tell(member, 'prepare', next);
             await tell(member, 'commit');
-            member.config = next;
           };
-          await Promise.allSettled(pool.configured.map(commitTo));
-          pool.replaceStale();
+          const commitOrKill = async (member: PooledWorker) =>
+            commitTo(member).catch(() => {
+              sink.log.warn({ worker_pid: member.worker.process.pid }, 'worker did not reload; replacing it');
+              member.worker.process.kill('SIGKILL');
+            });
+          await Promise.all(pool.configured.map(commitOrKill));
         },
         abort: async () => void (await tellAll('abort')),
       };
@@ -174,38 +132,8 @@ export async function startWorkers(
       const reopened = pool.configured.map(({ worker }) => askWorker(worker, 'reopen', REOPEN_TIMEOUT_MS));
       await Promise.allSettled(reopened);
     },
-    restart: () => pool.replaceAll(),
     drain: () => pool.drain(),
   };
-}
-
-/** Time between two questions to a worker. */
-const INTERVAL_MS = 1_000;
-/** Time without a reply after which a worker counts as hanging. */
-const TIMEOUT_MS = 10_000;
-
-/**
- * Asks each worker regularly whether it responds: a process that hangs does not exit.
- * @returns the process ids of the workers that have not replied for ten seconds
- */
-function watchHeartbeats(workers: () => readonly ClusterWorker[]): () => readonly number[] {
-  const asked = new WeakSet<ClusterWorker>();
-  const silent = new WeakSet<ClusterWorker>();
-  const ask = (worker: ClusterWorker): void => {
-    if (asked.has(worker)) return;
-    asked.add(worker);
-    askWorker(worker, 'ping', TIMEOUT_MS)
-      .then(
-        () => silent.delete(worker),
-        () => silent.add(worker),
-      )
-      .finally(() => asked.delete(worker));
-  };
-  setInterval(() => workers().forEach(ask), INTERVAL_MS).unref();
-  return () =>
-    workers()
-      .filter((worker) => silent.has(worker))
-      .map(({ process }) => process.pid ?? 0);
 }
 
 /** Counts of all workers, including those that ended: a sum that drops would look like a counter reset. */

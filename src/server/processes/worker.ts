@@ -2,7 +2,6 @@
 // May import what server may.
 // `startWorker` opens the ports.
 
-import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
 import { KeySets } from '../../accounts/jwt/issuers.js';
 import type { LoadedConfig } from '../../config/load.js';
 import { configHash, logSettings } from '../../config/mask.js';
@@ -17,7 +16,6 @@ import {
 import { createDecisionListener, createDecisionServer } from '../../listeners/decision/check.js';
 import type { createGrpcServer } from '../../listeners/decision/grpc/server.js';
 import { createRequestListener, refusalOutside } from '../../listeners/http.js';
-import { TlsServer } from '../../listeners/tls.js';
 import { createUpgradeListener } from '../../listeners/websocket.js';
 import { type Log, useSettings } from '../../observe/log.js';
 import { watchAddresses } from '../../observe/metrics.js';
@@ -31,10 +29,8 @@ import { loadModules } from './process.js';
 import { createRuntime, type Runtime } from '../runtime.js';
 import { shadowDifferencesOf } from '../shadow.js';
 import { type OpenedStore, createStoreReadiness, servedFromCacheMs } from '../stores/open-store.js';
-import { sumLoads } from '../../upstream/upstreams.js';
 import { subscriptionsOf } from '../../webhooks/endpoint.js';
 
-const RETIRE_SWEEP_MS = 200;
 /** Minimum lifetime of replaced services, milliseconds: requests still being authorized need them. */
 const AUTHORIZING_MS = 5_000;
 
@@ -53,11 +49,10 @@ export async function startWorker(loaded: LoadedConfig, opened: OpenedStore, log
   let differences = shadowDifferencesOf(loaded, null);
   let runtime = runtimeOf(loaded, differences);
   const serving = { services: runtime.services, isDraining: false };
-  /** Replaced configurations that are not closed yet. */
-  const retiring = new Map<Runtime, Promise<void>>();
+  /** Replaced configurations whose last uses are not written yet. */
+  const retiring = new Set<Runtime>();
   watchAddresses(() => runtime.addresses());
-  // The requests in flight of a replaced configuration still hold connections.
-  readUpstreamLoads(() => sumLoads([runtime, ...retiring.keys()].flatMap((each) => each.loads())));
+  readUpstreamLoads(() => runtime.loads());
   let closed = false;
   const fault = (error: unknown): void => log.error({ err: error }, 'listener failed; connection closed');
   const streams = new StreamRevalidator(
@@ -105,12 +100,14 @@ export async function startWorker(loaded: LoadedConfig, opened: OpenedStore, log
     throw error;
   });
   member.update({ name: nameOf(url.slice(url.lastIndexOf(':') + 1)) });
-  const retire = (old: Runtime): Promise<void> =>
-    whenUnused(old, () => closed)
-      .then(() => old.close())
+  const settle = async (old: Runtime): Promise<void> => {
+    if (!retiring.delete(old)) return;
+    await old
+      .settle()
       .catch((error: unknown) =>
         log.warn({ err: error }, 'previous configuration not closed after the reload'),
       );
+  };
   return {
     url,
     decisionUrl,
@@ -126,15 +123,13 @@ export async function startWorker(loaded: LoadedConfig, opened: OpenedStore, log
       return {
         commit: () => {
           if (closed) {
-            void retire(prepared);
+            void prepared.close();
             return;
           }
           const old = runtime;
-          retiring.set(
-            old,
-            retire(old).finally(() => retiring.delete(old)),
-          );
+          retiring.add(old);
           old.retire();
+          setTimeout(() => void settle(old), AUTHORIZING_MS).unref();
           runtime = prepared;
           serving.services = prepared.services;
           differences = nextDifferences;
@@ -142,21 +137,18 @@ export async function startWorker(loaded: LoadedConfig, opened: OpenedStore, log
           member.update({ configHash: configHash(next) });
           opened.store.webhooks.subscribe(subscriptionsOf(next.config));
           useSettings(log, logSettings(next));
-          if (server instanceof TlsServer && next.certificate !== null)
-            server.useCertificate(next.certificate);
+          if (next.certificate !== null) server.useCertificate?.(next.certificate);
         },
         abort: () => prepared.close(),
       };
     },
     drain: async () => {
-      // Until then, responses keep their connections, so that few new ones arrive.
-      await Promise.all(servers.map(acceptWaiting));
       serving.isDraining = true;
       await Promise.all(servers.map(async (each) => closeServer(each, limits.drain_timeout)));
       closed = true;
       streams.close();
       await member.leave();
-      await Promise.all([...retiring.values(), runtime.close()]);
+      await Promise.all([...Array.from(retiring, settle), runtime.close()]);
     },
   };
 }
@@ -167,20 +159,12 @@ async function startGrpc(...args: Parameters<typeof createGrpcServer>): Promise<
   return loaded.createGrpcServer(...args);
 }
 
-/** Requests finish with the services that they began with. */
-async function whenUnused(old: Runtime, isEnding: () => boolean): Promise<void> {
-  const settled = performance.now() + AUTHORIZING_MS;
-  while (!isEnding() && (performance.now() < settled || old.pending() > 0)) await sleep(RETIRE_SWEEP_MS);
-}
-
 const IDLE_SWEEP_MS = 50;
 /**
  * How long idle connections stay open during a drain, milliseconds: a request already on its way still gets
  * its response, which tells the client to reconnect next time (RFC 9112 9.6).
  */
 const IDLE_GRACE_MS = 1_000;
-/** How long connections that wait for the server are accepted before it closes, milliseconds. */
-const ACCEPT_MS = 500;
 
 /**
  * Closes a server, its idle connections after a moment, and the others after their requests.
@@ -204,22 +188,4 @@ async function closeServer(server: PublicServer, timeout: number): Promise<void>
   clearTimeout(grace);
   clearInterval(sweep);
   clearTimeout(limit);
-}
-
-/**
- * Waits until the server has accepted the connections that the system has opened for it: they would be reset
- * when it stops listening. Node accepts one in each turn of the event loop.
- */
-async function acceptWaiting(server: PublicServer): Promise<void> {
-  const end = performance.now() + ACCEPT_MS;
-  let hasAccepted = true;
-  const accepted = (): void => void (hasAccepted = true);
-  server.on('connection', accepted);
-  while (hasAccepted && performance.now() < end) {
-    hasAccepted = false;
-    // The first turn may already have looked for connections.
-    await nextTurn();
-    await nextTurn();
-  }
-  server.off('connection', accepted);
 }

@@ -5,7 +5,7 @@
 import { createLogThrottle } from '../../util/time.js';
 import { join } from 'node:path';
 import { DirectoryApplier } from '../../accounts/directory.js';
-import { type Hasher, localHasher } from '../../accounts/hasher.js';
+import { localHasher } from '../../accounts/hasher.js';
 import { Passwords } from '../../accounts/passwords.js';
 import { loadSealingKey, Sealer } from '../../accounts/sealing.js';
 import { configHash } from '../../config/mask.js';
@@ -47,8 +47,6 @@ export interface ServerProcess {
   /** Whether the process serves requests. A networked store then gets a cache. */
   readonly serves: boolean;
   readonly auditFailed: () => void;
-  /** Aborted when the process is to end during its start. */
-  readonly ending: AbortSignal;
 }
 
 /** @param server absent in commands, which have no log */
@@ -68,26 +66,12 @@ export async function openStore(loaded: LoadedConfig, server?: ServerProcess): P
     passwords,
     sealer,
     // A separate queue, so that logins by strangers cannot delay the check of a reload.
-    directory: new DirectoryApplier(store, {
-      passwords: new Passwords(hasherUntil(server?.ending), 1),
-      sealer,
-    }),
+    directory: new DirectoryApplier(store, { passwords: new Passwords(localHasher, 1), sealer }),
     audit,
     close: async () => {
       audit.close();
       hashing?.close();
       await close();
-    },
-  };
-}
-
-/** Refuses further work once a signal is aborted: hashing a large directory's passwords takes minutes. */
-function hasherUntil(ending: AbortSignal | undefined): Hasher {
-  return {
-    ...localHasher,
-    hash: async (...args) => {
-      ending?.throwIfAborted();
-      return localHasher.hash(...args);
     },
   };
 }

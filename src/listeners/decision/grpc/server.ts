@@ -3,7 +3,7 @@
 // Loaded only where it is configured.
 
 import { type Http2Server, constants, type ServerHttp2Stream } from 'node:http2';
-import { Server as TcpServer, type Socket } from 'node:net';
+import { createServer, type Socket } from 'node:net';
 import {
   type handleUnaryCall,
   logVerbosity,
@@ -17,7 +17,7 @@ import { guarded } from '../../../util/async.js';
 import type { Serving } from '../../../pipeline/services.js';
 import { Http2Connections, MAX_STREAMS, SESSION_MEMORY } from '../../http2-connections.js';
 import type { ListenerLimits } from '../../http1-input.js';
-import { type PublicServer, TCP_OPTIONS } from '../../server.js';
+import { type PublicServer, TCP_OPTIONS, withConnections } from '../../server.js';
 import { handleCheckCall } from './check.js';
 import { type CheckResponse, type Received, readCheckRequest, writeCheckResponse } from './messages.js';
 
@@ -72,7 +72,26 @@ export function createGrpcServer(
     'grpc-node.max_session_memory': SESSION_MEMORY,
   });
   library.addService(AUTHORIZATION, { Check: check });
-  return new GrpcServer(limits, http2ServerOf(library), fault);
+  const http2 = http2ServerOf(library);
+  guardStreams(http2, fault);
+  const failed = (error: unknown, socket: { destroy(): unknown }): void => {
+    socket.destroy();
+    fault(error);
+  };
+  const connections = new Http2Connections(
+    limits,
+    (_socket, stream) => limitMessage(stream, limits.head_timeout),
+    failed,
+    // Every client of this port is a proxy.
+    () => true,
+    http2,
+  );
+  const server = createServer(TCP_OPTIONS);
+  server.on(
+    'connection',
+    guarded((socket: Socket) => connections.accept(socket), failed),
+  );
+  return withConnections(server, connections);
 }
 
 /** Returns the address in `1.2.3.4:5678`, the library's form of a peer. */
@@ -94,47 +113,6 @@ function http2ServerOf(library: Server): Http2Server {
   const [server] = http2Servers?.keys() ?? [];
   if (server === undefined) throw new Error('decision.grpc: this version of @grpc/grpc-js is not supported');
   return server;
-}
-
-class GrpcServer extends TcpServer implements PublicServer {
-  /** Always empty: calls never become tunnels. */
-  readonly tunnels: ReadonlySet<never> = new Set();
-  readonly #connections: Http2Connections;
-
-  constructor(limits: ListenerLimits, http2: Http2Server, fault: (error: unknown) => void) {
-    super(TCP_OPTIONS);
-    guardStreams(http2, fault);
-    const failed = (error: unknown, socket: { destroy(): unknown }): void => {
-      socket.destroy();
-      fault(error);
-    };
-    this.#connections = new Http2Connections(
-      limits,
-      (_socket, stream) => limitMessage(stream, limits.head_timeout),
-      failed,
-      // Every client of this port is a proxy.
-      () => true,
-      http2,
-    );
-    this.on(
-      'connection',
-      guarded((socket: Socket) => this.#connections.accept(socket), failed),
-    );
-  }
-
-  /** Stops accepting connections, and announces the end to open ones. */
-  override close(callback?: (error?: Error) => void): this {
-    this.#connections.drain();
-    return super.close(callback);
-  }
-
-  closeIdleConnections(): void {
-    this.#connections.closeIdle();
-  }
-
-  closeAllConnections(): void {
-    this.#connections.destroyAll();
-  }
 }
 
 /**
