@@ -12,9 +12,7 @@ import {
   mkdirSync,
   openSync,
   readFileSync,
-  rmSync,
   statSync,
-  writeFileSync,
 } from 'node:fs';
 import { dirname } from 'node:path';
 
@@ -101,17 +99,6 @@ export function appendTo(file: string, text: string): void {
   const descriptor = openToAppend(file);
   try {
     appendFileSync(descriptor, text);
-  } finally {
-    closeSync(descriptor);
-  }
-}
-
-/** Writes a file (mode 0600) over what a stopped process left under its name. */
-export function writeDraft(file: string, text: string): void {
-  rmSync(file, { force: true });
-  const descriptor = openNew(file, constants.O_WRONLY);
-  try {
-    writeFileSync(descriptor, text);
   } finally {
     closeSync(descriptor);
   }
