@@ -3,7 +3,7 @@ import { errors } from 'jose';
 import type { EpochMs } from '../../util/time.js';
 import { Unavailable } from '../../domain/refusal.js';
 import { quoted } from '../../util/text.js';
-import { unverifiedAlgorithm } from '../jwt/decode.js';
+import { unverifiedAlgorithm } from '../jwt/subjects.js';
 import { KeySet, verifiedClaims } from '../jwt/verifier.js';
 import type { KeySource } from '../jwt/key-source.js';
 import type { Claims } from './claims.js';
