@@ -26,8 +26,7 @@ export interface NodeResponse {
 }
 
 /**
- * Replaces the identity headers of a request, in every spelling, with those that its assertion
- * vouches for.
+ * Replaces the identity headers of a request, in every spelling, with those that its assertion vouches for.
  */
 export function applyIdentity(request: NodeRequest, claims: AssertionClaims, options: HeaderOptions): void {
   requireHeaderOptions(options);
@@ -54,10 +53,7 @@ function replaceFields(request: NodeRequest, claims: AssertionClaims, names: Ide
   }
 } // prettier-ignore
 
-/**
- * Returns a function that resolves with undefined or the refusal. @throws TypeError for wrong
- * options
- */
+/** Returns a function that resolves with undefined or the refusal. @throws TypeError for wrong options */
 export function createCheck(
   options: VerifyOptions,
 ): (

@@ -63,10 +63,7 @@ export class JwtIssuers {
     return this.#issuerOf(unverifiedClaims(jwt)) !== undefined;
   }
 
-  /**
-   * @param place as in `RequestHead.jwtPlace`
-   * @throws Unavailable if the issuer's keys cannot be fetched
-   */
+  /** @param place as in `RequestHead.jwtPlace` @throws Unavailable if the issuer's keys cannot be fetched */
   verify(
     jwt: string,
     now: EpochMs,
