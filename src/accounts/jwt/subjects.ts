@@ -1,7 +1,7 @@
 import type { Config } from '../../config/schema/config.js';
 import type { JwtSubject } from '../../domain/credential.js';
 import { jwtCookiePlace } from '../../http/authorization.js';
-import { isExactNumber, memberAt, parseUntrustedJson } from '../../util/json.js';
+import { isExactNumber, isObject, memberAt, parseUntrustedJson } from '../../util/json.js';
 import { forwardedClaims } from '../../domain/identity-fields.js';
 import { derivedId } from '../../domain/secret.js';
 import type { EpochMs } from '../../util/time.js';
@@ -21,14 +21,12 @@ export function unverifiedAlgorithm(jwt: string): string | undefined {
   return typeof alg === 'string' ? alg : undefined;
 }
 
-function objectIn(jwt: string, at: number): Readonly<Record<string, unknown>> | undefined {
+function objectIn(jwt: string, at: number): Claims | undefined {
   if (jwt.length > MAX_JWT) return undefined;
   try {
     const text = Buffer.from(jwt.split('.', 2)[at] ?? '', 'base64url').toString();
     const value = parseUntrustedJson(text, { values: 1_000, members: 200 });
-    return typeof value === 'object' && value !== null && !Array.isArray(value)
-      ? (value as Record<string, unknown>)
-      : undefined;
+    return isObject(value) ? value : undefined;
   } catch {
     return undefined;
   }
