@@ -5,6 +5,9 @@ import { maskTokens, printable } from '../util/text.js';
 import type { TokenWithUse } from '../store/core/token-records.js';
 import type { RestrictionChange } from './parameters.js';
 import type { User } from '../domain/user.js';
+import type { MaybePromise } from '../util/async.js';
+import { Unavailable, withAuditEvents } from '../domain/refusal.js';
+import { OutcomeUnknown } from '../store/faults.js';
 
 export function tokenCreatedEvent(token: Token, customerId: string): AuditEvent {
   return {
@@ -148,4 +151,32 @@ export function otpAccepted(user: User): AuditEvent {
 
 function idsOf({ id, customerId }: Ids) {
   return { user_id: id, customer_id: customerId };
+}
+
+export function unknown(auditEvents: readonly AuditEvent[]): AuditEvent[] {
+  return auditEvents.map((event) => ({ ...event, outcome: 'unknown' }));
+}
+
+/** Work after a change: if it is unavailable, the error still reports the change. */
+export async function reporting<T>(auditEvents: readonly AuditEvent[], work: () => MaybePromise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (cause) {
+    if (cause instanceof Unavailable) throw withEvents(cause, auditEvents);
+    throw cause;
+  }
+} // prettier-ignore
+
+/** A change: if it is not confirmed, the error reports it with the outcome `unknown`. */
+export async function reportingUnknown<T>(auditEvents: readonly AuditEvent[], change: () => Promise<T>): Promise<T> {
+  try {
+    return await change();
+  } catch (cause) {
+    if (cause instanceof OutcomeUnknown) throw withEvents(cause, unknown(auditEvents));
+    throw cause;
+  }
+} // prettier-ignore
+
+function withEvents(cause: Unavailable, auditEvents: readonly AuditEvent[]): Unavailable {
+  return new Unavailable(withAuditEvents(cause.refusal, auditEvents), cause.message, { cause });
 }

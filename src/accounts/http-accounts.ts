@@ -12,8 +12,7 @@ import type { DirectoryStore } from '../store/core/directory.js';
 import type { Accounts, Checked, Proof } from './stored-accounts.js';
 import { isGlobalApiTokenUser } from './declared-records.js';
 import { LoginQueue } from './passwords.js';
-import { reportingUnknown } from './unconfirmed.js';
-import { userChangedEvent, userWrittenEvents } from './audit-events.js';
+import { reportingUnknown, userChangedEvent, userWrittenEvents } from './audit-events.js';
 
 const MAX_ANSWER = 64 * 1024;
 const MAX_CONNECTIONS = 32;

@@ -2,12 +2,11 @@ import type { AuditEvent } from '../domain/audit.js';
 import { type GrantCode, type Refusal, Unavailable, withAuditEvents } from '../domain/refusal.js';
 import { loginKey, type User } from '../domain/user.js';
 import { networkOf } from '../util/addresses.js';
-import { otpAccepted } from './audit-events.js';
+import { otpAccepted, reporting } from './audit-events.js';
 import type { Accounts, Checked } from './stored-accounts.js';
 import type { Attempted, AttemptOutcome, LoginThrottle, Reservation } from './login-throttle.js';
 import { confirmation, credentials, readBy } from './parameters.js';
 import { LoginQueue } from './passwords.js';
-import { reporting } from './unconfirmed.js';
 
 /** A login attempt's proof of identity. */
 export interface LoginAttempt {

@@ -2,7 +2,32 @@ import { Limiter, permitOf } from '../domain/limiter.js';
 import { costOfHash, MAX_PASSWORD_COST } from '../domain/limits.js';
 import { Unavailable } from '../domain/refusal.js';
 import { reportYields } from '../observe/evictions.js';
-import type { Hasher, HashParameters } from './hasher.js';
+
+/** Of argon2id: memory in KiB and passes, on one lane. */
+export interface HashParameters {
+  readonly memoryCost: number;
+  readonly timeCost: number;
+}
+
+export interface Hasher {
+  hash(password: string, parameters: HashParameters): Promise<string>;
+  /** False if the PHC string is not valid. */
+  verify(phc: string, password: string): Promise<boolean>;
+}
+
+export const loadHasher = async () => import('@node-rs/argon2');
+
+/** For commands: most never see a password, so the native code is loaded for the first one. */
+export const localHasher: Hasher = {
+  hash: async (password, parameters) => {
+    const { hash } = await loadHasher();
+    return hash(password, { ...parameters, parallelism: 1 });
+  },
+  verify: async (phc, password) => {
+    const { verify } = await loadHasher();
+    return verify(phc, password).catch(() => false);
+  },
+};
 
 /** OWASP's first recommendation for argon2id: 46 MiB, one pass, one lane. */
 const PARAMETERS: HashParameters = { memoryCost: 47_104, timeCost: 1 };

@@ -14,7 +14,7 @@ import { type Maintenance, removalTime, type Store } from '../store/core/store.j
 import type { SessionStore, SessionWithOwner } from '../store/core/sessions.js';
 import { type LastSeen, recordedClient } from './last-seen.js';
 import type { AuditEvent } from '../domain/audit.js';
-import { reportingUnknown } from './unconfirmed.js';
+import { reportingUnknown } from './audit-events.js';
 import type { Subject } from '../domain/credential.js';
 
 /** With the sessions that ended to make room for it. */

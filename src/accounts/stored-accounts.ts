@@ -1,10 +1,9 @@
 import type { AuditEvent } from '../domain/audit.js';
-import { otpAccepted } from './audit-events.js';
+import { otpAccepted, reportingUnknown } from './audit-events.js';
 import type { User } from '../domain/user.js';
 import type { LoginQueue, Passwords } from './passwords.js';
 import { digestOf } from '../domain/secret.js';
 import type { DirectoryStore } from '../store/core/directory.js';
-import { reportingUnknown } from './unconfirmed.js';
 import type { EpochMs } from '../util/time.js';
 import type { UsageStore } from '../store/core/usage.js';
 import type { Sealer } from './sealing.js';

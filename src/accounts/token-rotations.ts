@@ -10,9 +10,13 @@ import type { Store } from '../store/core/store.js';
 import type { TokenRotation } from '../store/core/token-records.js';
 import type { TokenStore } from '../store/core/tokens.js';
 import { firstMisplaced, firstMistyped, firstUnchangeable, readBy, suggestOverlap } from './parameters.js';
-import { overlapEndedEvent, rotationRepeatedEvent, tokenCreatedEvent } from './audit-events.js';
+import {
+  overlapEndedEvent,
+  reportingUnknown,
+  rotationRepeatedEvent,
+  tokenCreatedEvent,
+} from './audit-events.js';
 import { limitsOf, type TokenSettings, UNPROCESSABLE, unprocessable } from './tokens.js';
-import { reportingUnknown } from './unconfirmed.js';
 
 const MAX_ATTEMPTS = 5;
 

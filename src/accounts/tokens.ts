@@ -24,9 +24,8 @@ import {
   tokenParameters,
   unknownService,
 } from './parameters.js';
-import { tokenCreatedEvent, tokenRevokedEvent } from './audit-events.js';
+import { reportingUnknown, tokenCreatedEvent, tokenRevokedEvent } from './audit-events.js';
 import { type ChangedToken, changeToken } from './token-changes.js';
-import { reportingUnknown } from './unconfirmed.js';
 
 const restrictions = z.object(restrictionParameters);
 

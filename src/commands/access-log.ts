@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { isObject } from '../util/json.js';
 
 const text = z.string().nullable().catch(null);
 
@@ -42,12 +43,10 @@ export function hasCaller(request: LoggedRequest): request is LoggedCaller {
   return request.user_id !== null && request.customer_id !== null && request.credential !== null;
 }
 
-export function membersOf(line: string): Record<string, unknown> | undefined {
+export function membersOf(line: string): Readonly<Record<string, unknown>> | undefined {
   try {
     const value: unknown = JSON.parse(line);
-    return typeof value === 'object' && value !== null && !Array.isArray(value)
-      ? (value as Record<string, unknown>)
-      : undefined;
+    return isObject(value) ? value : undefined;
   } catch {
     return undefined;
   }

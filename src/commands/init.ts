@@ -1,7 +1,6 @@
 import { lstat, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { localHasher } from '../accounts/hasher.js';
-import { Passwords } from '../accounts/passwords.js';
+import { localHasher, Passwords } from '../accounts/passwords.js';
 import { describeSystemError } from '../util/system-error.js';
 import { parseUpstreamUrl, SOCKET_URL_RULE } from '../domain/urls.js';
 import { makeFolder } from '../files/files.js';

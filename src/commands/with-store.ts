@@ -6,7 +6,7 @@ import { statSync } from 'node:fs';
 import { userInfo } from 'node:os';
 import { join } from 'node:path';
 import { describeRefusedChange } from '../accounts/directory.js';
-import { unknown } from '../accounts/unconfirmed.js';
+import { unknown } from '../accounts/audit-events.js';
 import { loadDirectory } from '../config/directory.js';
 import type { LoadedConfig } from '../config/load.js';
 import type { AuditEvent } from '../domain/audit.js';

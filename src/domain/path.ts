@@ -236,7 +236,6 @@ const MAX_PATH = 2_048;
 /**
  * Returns the path of a return address if it cannot lead to another origin: browsers take `//` and `/\` for
  * the start of a host, and drop control characters anywhere.
- *
  * @param origin of absolute URLs that are accepted too
  */
 export function ownPath(address: string | undefined, origin: string | null = null): string | undefined {

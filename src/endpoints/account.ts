@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { reportingUnknown } from '../accounts/unconfirmed.js';
+import { reportingUnknown } from '../accounts/audit-events.js';
 import type { AuditEvent } from '../domain/audit.js';
 import type { Subject } from '../domain/credential.js';
 import { formatTime } from '../util/time.js';

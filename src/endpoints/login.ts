@@ -1,4 +1,4 @@
-import { reportingUnknown, reporting } from '../accounts/unconfirmed.js';
+import { reporting, reportingUnknown } from '../accounts/audit-events.js';
 import type { AuditEvent } from '../domain/audit.js';
 import { formatSessionCookie } from '../http/cookies.js';
 import { acceptsHtml, firstField } from '../http/fields.js';

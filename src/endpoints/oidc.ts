@@ -2,7 +2,7 @@ import { throttledRefusal } from '../accounts/login.js';
 import { LOGIN_TIME_MS } from '../accounts/oidc/login-states.js';
 import type { EndedLogin, ProviderLogout } from '../accounts/oidc/provider-logins.js';
 import type { LoginFailure } from '../accounts/oidc/settings.js';
-import { reporting, reportingUnknown } from '../accounts/unconfirmed.js';
+import { reporting, reportingUnknown } from '../accounts/audit-events.js';
 import type { AuditEvent } from '../domain/audit.js';
 import { ownPath } from '../domain/path.js';
 import type { Refusal } from '../domain/refusal.js';

@@ -1,5 +1,5 @@
 import { sessionEvent } from '../accounts/sessions.js';
-import { reportingUnknown } from '../accounts/unconfirmed.js';
+import { reportingUnknown } from '../accounts/audit-events.js';
 import type { SessionSubject } from '../domain/credential.js';
 import type { Refusal } from '../domain/refusal.js';
 import type { Session } from '../domain/session.js';

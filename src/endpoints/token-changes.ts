@@ -1,4 +1,4 @@
-import { reportingUnknown } from '../accounts/unconfirmed.js';
+import { reportingUnknown } from '../accounts/audit-events.js';
 import type { AuditEvent } from '../domain/audit.js';
 import { segmentAt } from '../domain/path.js';
 import type { Refusal } from '../domain/refusal.js';

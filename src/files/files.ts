@@ -12,9 +12,7 @@ import {
   mkdirSync,
   openSync,
   readFileSync,
-  rmSync,
   statSync,
-  writeFileSync,
 } from 'node:fs';
 import { dirname } from 'node:path';
 
@@ -22,9 +20,8 @@ import { dirname } from 'node:path';
 const MAX_BYTES = 32 * 1024 * 1024;
 
 /**
- * Reads a regular file: a named pipe blocks the process until someone writes to it, and a device
- * may never end.
- *
+ * Reads a regular file: a named pipe blocks the process until someone writes to it, and a device may never
+ * end.
  * @throws Error that continues "the file cannot be read:"; a system error has its code
  */
 export function readRegularFile(file: string, limit = MAX_BYTES): Buffer {
@@ -73,9 +70,8 @@ const MODE = 0o600;
 export class LinkRefused extends Error {}
 
 /**
- * Whoever may write to its folder could place a link there, and a command of root would write to
- * another file. So a symbolic link is refused, and for root a hard link to another user's file.
- *
+ * Whoever may write to its folder could place a link there, and a command of root would write to another
+ * file. So a symbolic link is refused, and for root a hard link to another user's file.
  * @throws LinkRefused, or the system's error
  */
 export function openToAppend(file: string): number {
@@ -101,17 +97,6 @@ export function appendTo(file: string, text: string): void {
   const descriptor = openToAppend(file);
   try {
     appendFileSync(descriptor, text);
-  } finally {
-    closeSync(descriptor);
-  }
-}
-
-/** Writes a file (mode 0600) over what a stopped process left under its name. */
-export function writeDraft(file: string, text: string): void {
-  rmSync(file, { force: true });
-  const descriptor = openNew(file, constants.O_WRONLY);
-  try {
-    writeFileSync(descriptor, text);
   } finally {
     closeSync(descriptor);
   }

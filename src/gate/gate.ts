@@ -11,7 +11,7 @@ import type { EpochMs } from '../util/time.js';
 import { ID } from '../domain/user.js';
 import type { LastSeen } from '../accounts/last-seen.js';
 import type { Tokens } from '../accounts/tokens.js';
-import type { WriteLimit, WritesLeft } from '../accounts/write-limit.js';
+import type { WriteLimit, WritesLeft } from '../accounts/token-rates.js';
 import { AUTHORIZATION } from '../http/authorization.js';
 import type { RequestHead } from '../http/head.js';
 import { type Decision, type Policy, policyRefusal } from '../policy/decide.js';

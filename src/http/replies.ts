@@ -73,83 +73,60 @@ const FAULT = 'The request was refused because of an internal error; see the log
 /** Retry-After in seconds when the store or this process could not serve a request. */
 const RETRY_SECONDS = 1;
 
+type Problem = readonly [status: number, msg: string];
+const BAD_REQUEST: Problem = [400, 'Bad request'];
+const FORBIDDEN: Problem = [403, 'You are not authorized to perform this action'];
+
+/** Of the refusals whose body has their own detail. */
+const PROBLEMS = {
+  malformed: BAD_REQUEST,
+  several_credentials: BAD_REQUEST,
+  service_worker: BAD_REQUEST,
+  role: FORBIDDEN,
+  scope: FORBIDDEN,
+  service: FORBIDDEN,
+  service_limited: FORBIDDEN,
+  wrong_credential_kind: FORBIDDEN,
+  cross_origin: FORBIDDEN,
+  other_customer: FORBIDDEN,
+  other_user: FORBIDDEN,
+  address: FORBIDDEN,
+  malformed_check: [403, 'The check request is incomplete'],
+  own_endpoint: [403, 'This path is not decided here'],
+  not_found: [404, 'Record not found'],
+  method_not_allowed: [405, 'Method not allowed'],
+  method_unknown: [501, 'Not implemented'],
+  too_slow: [408, 'Request timeout'],
+  body_too_large: [413, 'Content too large'],
+  target_too_long: [414, 'URI too long'],
+  expectation_failed: [417, 'Expectation failed'],
+  fields_too_large: [431, 'Request header fields too large'],
+  upstream_unreachable: [502, 'Bad gateway'],
+  upstream_broken: [502, 'Bad gateway'],
+  upstream_too_slow: [504, 'Gateway timeout'],
+} satisfies Readonly<Record<string, Problem>>;
+
 /** Converts a refusal to its reply; nothing else does, so two refusals of one kind are the same bytes. */
 export function refusalReply(refusal: Refusal): Reply {
   switch (refusal.refusal) {
-    case 'malformed':
-    case 'several_credentials':
-    case 'service_worker':
-      return problem(400, 'Bad request', refusal.detail);
     case 'unauthenticated':
       return UNAUTHENTICATED;
-    case 'token_expired':
-      return {
-        status: 401,
-        json: { msg: `Token ${refusal.tokenId} expired at ${formatTime(refusal.expiredAt)}` },
-      };
-    case 'role':
-    case 'scope':
-    case 'service':
-    case 'service_limited':
-    case 'wrong_credential_kind':
-    case 'cross_origin':
-    case 'other_customer':
-    case 'other_user':
-    case 'address':
-      return problem(403, 'You are not authorized to perform this action', refusal.detail);
-    case 'malformed_check':
-      return problem(403, 'The check request is incomplete', refusal.detail);
-    case 'own_endpoint':
-      return problem(403, 'This path is not decided here', refusal.detail);
-    case 'not_found':
-      return problem(404, 'Record not found', refusal.detail);
-    case 'method_not_allowed':
-      // RFC 9110 15.5.6: a 405 names the methods that are allowed.
-      return { ...problem(405, 'Method not allowed', refusal.detail), headers: ALLOW };
-    case 'method_unknown':
-      return problem(501, 'Not implemented', refusal.detail);
-    case 'too_slow':
-      return problem(408, 'Request timeout', refusal.detail);
-    case 'body_too_large':
-      return problem(413, 'Content too large', refusal.detail);
-    case 'target_too_long':
-      return problem(414, 'URI too long', refusal.detail);
-    case 'expectation_failed':
-      return problem(417, 'Expectation failed', refusal.detail);
-    case 'fields_too_large':
-      return problem(431, 'Request header fields too large', refusal.detail);
-    case 'active_tokens':
-      return problem(400, 'Bad request', 'user has active API tokens');
+    case 'token_expired': {
+      const msg = `Token ${refusal.tokenId} expired at ${formatTime(refusal.expiredAt)}`;
+      return { status: 401, json: { msg } };
+    }
     case 'grant': {
       const { status, code, detail } = refusal;
       return { status, json: { msg: code, code, detail: maskTokens(detail) } };
     }
+    case 'active_tokens':
+      return problem(BAD_REQUEST, 'user has active API tokens');
     case 'login_throttled':
-      return laterReply(
-        429,
-        'Too many requests',
-        'Too many failed logins; try again later',
-        refusal.retryAfter,
-      );
+      return tooMany('Too many failed logins; try again later', refusal.retryAfter);
     case 'rate_limited':
-      return laterReply(
-        429,
-        'Too many requests',
-        'The hourly limit of writes is reached',
-        refusal.retryAfter,
-      );
+      return tooMany('The hourly limit of writes is reached', refusal.retryAfter);
     case 'token_rate':
-      return laterReply(
-        429,
-        'Too many requests',
-        'The token has reached its request rate',
-        refusal.retryAfter,
-      );
-    case 'upstream_unreachable':
-    case 'upstream_broken':
-      return problem(502, 'Bad gateway', refusal.detail);
-    case 'upstream_too_slow':
-      return problem(504, 'Gateway timeout', refusal.detail);
+      return tooMany('The token has reached its request rate', refusal.retryAfter);
     case 'store_unavailable':
       return unavailable('The credential store is unavailable');
     case 'outcome_unknown':
@@ -165,7 +142,12 @@ export function refusalReply(refusal: Refusal): Reply {
     case 'overloaded':
       return unavailable(refusal.detail);
     case 'fault':
-      return problem(500, 'Internal error', FAULT);
+      return problem([500, 'Internal error'], FAULT);
+    case 'method_not_allowed':
+      // RFC 9110 15.5.6: a 405 names the methods that are allowed.
+      return { ...problem(PROBLEMS.method_not_allowed, refusal.detail), headers: ALLOW };
+    default:
+      return problem(PROBLEMS[refusal.refusal], refusal.detail);
   }
 }
 
@@ -182,7 +164,7 @@ export function withCors(reply: Reply, { fields, varies }: CorsHeaders): Reply {
 }
 
 /** @param detail may repeat what the client sent; an access token in it is masked */
-function problem(status: number, msg: string, detail: string): Reply {
+function problem([status, msg]: Problem, detail: string): Reply {
   return { status, json: { msg, detail: maskTokens(detail) } };
 }
 
@@ -191,11 +173,15 @@ const MISSING = { msg: 'Provided credentials are missing or invalid' };
 const UNAUTHENTICATED: Reply = { status: 401, json: MISSING, text: jsonBody(MISSING) };
 
 function unavailable(detail: string): Reply {
-  return laterReply(503, 'Service unavailable', detail, RETRY_SECONDS);
+  return laterReply([503, 'Service unavailable'], detail, RETRY_SECONDS);
 }
 
-function laterReply(status: number, msg: string, detail: string, seconds: number): Reply {
-  return { ...problem(status, msg, detail), headers: ['Retry-After', String(seconds)] };
+function tooMany(detail: string, seconds: number): Reply {
+  return laterReply([429, 'Too many requests'], detail, seconds);
+}
+
+function laterReply(of: Problem, detail: string, seconds: number): Reply {
+  return { ...problem(of, detail), headers: ['Retry-After', String(seconds)] };
 }
 
 export interface ChallengeSettings extends AcceptedSchemes {

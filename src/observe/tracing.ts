@@ -13,7 +13,6 @@ export interface TracedRequest {
   readonly parent: TracedParent | undefined;
 }
 
-/** The parent span of a request. */
 export interface TracedParent {
   readonly traceId: string;
   readonly spanId: string;
@@ -21,7 +20,6 @@ export interface TracedParent {
   readonly sampled: boolean | undefined;
 }
 
-/** The destination of a forwarded request. */
 export interface TracedCall {
   readonly upstream: string;
   /** `https://api.internal:8443` or `unix:///run/api.sock`; null when there are several addresses. */
@@ -34,7 +32,6 @@ export interface TracedCall {
 /** Span attributes; null and undefined ones are left out. */
 export type TracedValues = Readonly<Record<string, string | number | null | undefined>>;
 
-/** The result of a request. */
 export interface TracedEnd {
   readonly route: string | null;
   readonly status: number | null;
@@ -65,7 +62,6 @@ export interface Tracing {
   close(): Promise<void>;
 }
 
-/** Notifications about spans that could not be sent. */
 export interface TracingEvents {
   /** @param reason given for the first loss in a while; null in between */
   readonly dropped: (spans: number, reason: string | null) => void;

@@ -70,9 +70,8 @@ export interface LoginPages {
 }
 
 /**
- * Returns the redirect of a browser to the web page, for a page that needs a session or the
- * service's own address; null for any other request.
- *
+ * Returns the redirect of a browser to the web page, for a page that needs a session or the service's own
+ * address; null for any other request.
  * @param loginPath where the route sends browsers, below the web page's path; null: nowhere
  */
 export function loginRedirect(

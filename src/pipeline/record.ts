@@ -1,6 +1,6 @@
 import { randomFillSync } from 'node:crypto';
 import { performance } from 'node:perf_hooks';
-import type { WritesLeft } from '../accounts/write-limit.js';
+import type { WritesLeft } from '../accounts/token-rates.js';
 import type { Subject } from '../domain/credential.js';
 import type { Refusal } from '../domain/refusal.js';
 import type { Verdict } from '../gate/gate.js';

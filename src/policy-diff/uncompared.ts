@@ -1,4 +1,5 @@
 import { dirname, sep } from 'node:path';
+import { isObject } from '../util/json.js';
 import type { LoadedConfig } from '../config/load.js';
 import type { Config } from '../config/schema/config.js';
 import { includes, type Rules } from '../policy/decide.js';
@@ -43,13 +44,9 @@ function uncomparedPart(whole: Config): object {
 
 /** Returns the keys of all values that differ; a list is one value. */
 function differing(a: unknown, b: unknown, path: readonly string[] = []): string[] {
-  if (!isMapping(a) || !isMapping(b)) return isSame(a, b) ? [] : [path.join('.')];
+  if (!isObject(a) || !isObject(b)) return isSame(a, b) ? [] : [path.join('.')];
   const keys = new Set([...Object.keys(a), ...Object.keys(b)]);
   return [...keys].flatMap((key) => differing(a[key], b[key], [...path, key]));
-}
-
-function isMapping(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 function isSame(a: unknown, b: unknown): boolean {

@@ -1,9 +1,8 @@
 import { FleetReceipts, type KnownFleet } from '../accounts/fleet-receipts.js';
 import { JwtIssuers, KeySets } from '../accounts/jwt/issuers.js';
 import { SudoGrants } from '../accounts/sessions.js';
-import { TokenRates } from '../accounts/token-rates.js';
+import { TokenRates, WriteLimit } from '../accounts/token-rates.js';
 import { TokenRotations } from '../accounts/token-rotations.js';
-import { WriteLimit } from '../accounts/write-limit.js';
 import type { LoadedConfig } from '../config/load.js';
 import { logSettings } from '../config/mask.js';
 import { compilePolicy } from '../config/policy.js';

@@ -51,6 +51,10 @@ export function parseUntrustedJson(text: string, limits: JsonLimits = NO_LIMITS)
   return value;
 }
 
+export function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
 /** Whether a number may be read as text: beyond 2^53, different ids are parsed alike. */
 export function isExactNumber(value: unknown): value is number {
   return typeof value === 'number' && Math.abs(value) <= Number.MAX_SAFE_INTEGER;

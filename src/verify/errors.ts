@@ -1,22 +1,4 @@
-export type RefusalCode =
-  | 'assertion_missing'
-  | 'assertion_repeated'
-  | 'assertion_malformed'
-  | 'assertion_algorithm'
-  | 'assertion_key_unknown'
-  | 'assertion_signature'
-  | 'assertion_issuer'
-  | 'assertion_audience'
-  | 'assertion_expired'
-  | 'assertion_not_yet_valid'
-  | 'assertion_claims'
-  | 'assertion_dev'
-  | 'assertion_unbound'
-  | 'assertion_method'
-  | 'assertion_target'
-  | 'assertion_request_id';
-
-const DETAILS: Readonly<Record<RefusalCode, string>> = {
+const DETAILS = {
   assertion_missing: 'The request has no assertion; send it through Latchkey',
   assertion_repeated: 'The request has several assertions',
   assertion_malformed: 'The assertion is not a signed JSON Web Token',
@@ -33,7 +15,9 @@ const DETAILS: Readonly<Record<RefusalCode, string>> = {
   assertion_method: 'The assertion is for a request with another method',
   assertion_target: 'The assertion is for a request with another target',
   assertion_request_id: 'The assertion is for a request with another X-Request-Id',
-};
+} as const;
+
+export type RefusalCode = keyof typeof DETAILS;
 
 /** The response body for a refused request. It contains nothing from the request. */
 export interface RefusalBody {

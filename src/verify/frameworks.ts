@@ -1,12 +1,5 @@
-import type { AssertionRefused, KeysUnavailable } from './errors.js';
-import {
-  type AssertionClaims,
-  identityHeaders,
-  type IdentityHeaders,
-  type VerifyOptions,
-} from './options.js';
-import { asRefusal, claimsByRequest, createCheck, identityOf, type NodeRequest } from './node.js';
-import { verifyRequest } from './verify.js';
+import type { AssertionClaims, IdentityHeaders, VerifyOptions } from './options.js';
+import { acceptIdentity, claimsByRequest, createCheck, type NodeRequest } from './node.js';
 
 interface FastifyRequestLike {
   readonly raw: NodeRequest;
@@ -35,7 +28,9 @@ export async function fastifyPlugin(instance: FastifyLike, options: VerifyOption
   instance.addHook('onRequest', async (request, reply) => {
     const { raw, originalUrl } = request;
     const { method, rawHeaders, headers } = raw;
-    const refusal = await check(raw, { method, rawHeaders, headers, originalUrl });
+    const refusal = await check({ method, rawHeaders, headers, originalUrl }, (claims, names) =>
+      acceptIdentity(raw, claims, names),
+    );
     if (refusal === undefined) return undefined;
     reply.code(refusal.status).header('Content-Type', 'application/json').header('Cache-Control', 'no-store');
     return reply.send(JSON.stringify(refusal.body));
@@ -54,8 +49,6 @@ export interface HonoContextLike {
   readonly env: unknown;
 }
 
-type Refused = AssertionRefused | KeysUnavailable | undefined;
-
 /**
  * Middleware for Hono: `app.use(honoMiddleware(options))`. With `@hono/node-server` it sees the
  * target as it was received, elsewhere the URL that the platform built from it.
@@ -64,33 +57,20 @@ export function honoMiddleware(
   options: VerifyOptions,
 ): (context: HonoContextLike, next: () => Promise<void>) => Promise<Response | undefined> {
   const check = createCheck(options);
-  const names = identityHeaders(options);
   return async (context, next) => {
     const { incoming } = (context.env ?? {}) as { incoming?: NodeRequest };
-    const refusal =
-      incoming === undefined ? await checkFetch(context, options, names) : await check(incoming);
+    const refusal = await check(incoming ?? context.req.raw, (claims, names) => {
+      if (incoming !== undefined) acceptIdentity(incoming, claims, names);
+      adopt(context, claims, names);
+    });
     if (refusal !== undefined)
       return Response.json(refusal.body, {
         status: refusal.status,
         headers: { 'Cache-Control': 'no-store' },
       });
-    if (incoming !== undefined) adopt(context, identityOf(incoming), names);
     await next();
     return undefined;
   };
-}
-
-async function checkFetch(
-  context: HonoContextLike,
-  options: VerifyOptions,
-  names: IdentityHeaders,
-): Promise<Refused> {
-  try {
-    adopt(context, await verifyRequest(context.req.raw, options), names);
-    return undefined;
-  } catch (error) {
-    return asRefusal(error);
-  }
 }
 
 function adopt(context: HonoContextLike, claims: AssertionClaims, names: IdentityHeaders): void {

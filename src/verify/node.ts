@@ -26,16 +26,14 @@ export interface NodeResponse {
 }
 
 /**
- * Replaces the identity headers of a request, in every spelling, with those that its assertion
- * vouches for.
+ * Replaces the identity headers of a request, in every spelling, with those that its assertion vouches for.
  */
 export function applyIdentity(request: NodeRequest, claims: AssertionClaims, options: HeaderOptions): void {
   requireHeaderOptions(options);
-  replaceFields(request, claims, identityHeaders(options));
-  claimsByRequest.set(request, claims);
+  acceptIdentity(request, claims, identityHeaders(options));
 }
 
-function replaceFields(request: NodeRequest, claims: AssertionClaims, names: IdentityHeaders): void {
+export function acceptIdentity(request: NodeRequest, claims: AssertionClaims, names: IdentityHeaders): void {
   // Node derives both from rawHeaders on first access, by the number of fields received.
   const { headers, headersDistinct, rawHeaders } = request;
   const kept: string[] = [];
@@ -52,28 +50,25 @@ function replaceFields(request: NodeRequest, claims: AssertionClaims, names: Ide
     headers[name] = value;
     if (headersDistinct !== undefined) headersDistinct[name] = [value];
   }
+  claimsByRequest.set(request, claims);
 } // prettier-ignore
 
-/**
- * Returns a function that resolves with undefined or the refusal. @throws TypeError for wrong
- * options
- */
+type Refused = AssertionRefused | KeysUnavailable | undefined;
+type Accept = (claims: AssertionClaims, names: IdentityHeaders) => void;
+
+/** Returns a function that resolves with undefined or the refusal. @throws TypeError for wrong options */
 export function createCheck(
   options: VerifyOptions,
-): (
-  request: NodeRequest,
-  seen?: VerifiableRequest,
-) => Promise<AssertionRefused | KeysUnavailable | undefined> {
+): (seen: VerifiableRequest, accept: Accept) => Promise<Refused> {
   requireOptions(options);
   const names = identityHeaders(options);
-  return async (request, seen = request) => {
+  return async (seen, accept) => {
     try {
-      const claims = await verifyRequest(seen, options);
-      replaceFields(request, claims, names);
-      claimsByRequest.set(request, claims);
+      accept(await verifyRequest(seen, options), names);
       return undefined;
     } catch (error) {
-      return asRefusal(error);
+      if (error instanceof AssertionRefused || error instanceof KeysUnavailable) return error;
+      throw error;
     }
   };
 }
@@ -87,9 +82,9 @@ export function nodeMiddleware(
 ): (request: NodeRequest, response: NodeResponse, next: (error?: unknown) => void) => Promise<void> {
   const check = createCheck(options);
   return async (request, response, next) => {
-    let refusal: Awaited<ReturnType<typeof check>>;
+    let refusal: Refused;
     try {
-      refusal = await check(request);
+      refusal = await check(request, (claims, names) => acceptIdentity(request, claims, names));
     } catch (error) {
       next(error);
       return;
@@ -128,10 +123,4 @@ export function identityOf(request: object): AssertionClaims {
     if (claims !== undefined) return claims;
   }
   throw new Error('latchkey/verify: no middleware has verified this request');
-}
-
-/** Returns the refusal that an error stands for. Any other error is rethrown. */
-export function asRefusal(error: unknown): AssertionRefused | KeysUnavailable {
-  if (error instanceof AssertionRefused || error instanceof KeysUnavailable) return error;
-  throw error;
 }

@@ -78,9 +78,7 @@ const OPTIONS: Readonly<Record<keyof VerifyOptions, true>> = {
   headers: true,
 };
 
-/**
- * A mistyped name would turn off a check without notice. @throws TypeError that names the option
- */
+/** A mistyped name would turn off a check without notice. @throws TypeError that names the option */
 export function requireOptions(options: VerifyOptions | undefined): void {
   const given: Partial<VerifyOptions> = options ?? {};
   for (const name of Object.keys(given))

@@ -285,9 +285,8 @@ function outcomeOf(
 const FIRST_MS = 1_000;
 
 /**
- * Returns milliseconds that double with each failure. The last quarter is random, so that events
- * that failed together spread out again. A delay that the endpoint requested takes precedence.
- *
+ * Returns milliseconds that double with each failure. The last quarter is random, so that events that failed
+ * together spread out again. A delay that the endpoint requested takes precedence.
  * @param failures at least 1
  */
 export function backoff(failures: number, retryAfter: number | null, random = Math.random()): number {

@@ -1,8 +1,7 @@
 import { join } from 'node:path';
 import t from 'tap';
 import { DirectoryApplier } from '../../src/accounts/directory.js';
-import { localHasher } from '../../src/accounts/hasher.js';
-import { Passwords } from '../../src/accounts/passwords.js';
+import { localHasher, Passwords } from '../../src/accounts/passwords.js';
 import { Sealer } from '../../src/accounts/sealing.js';
 import { openLmdbStore } from '../../src/store/lmdb.js';
 import type { Changes } from '../../src/store/core/directory-checks.js';

@@ -1,7 +1,6 @@
 import * as fc from 'fast-check';
 import t from 'tap';
-import type { Hasher } from '../../src/accounts/hasher.js';
-import { Passwords, passwordsBusy } from '../../src/accounts/passwords.js';
+import { type Hasher, Passwords, passwordsBusy } from '../../src/accounts/passwords.js';
 import { costOfHash, MAX_PASSWORD_COST } from '../../src/domain/limits.js';
 import { options, told } from '../helpers/property.js';
 

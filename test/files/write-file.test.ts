@@ -1,7 +1,7 @@
-import { chownSync, closeSync, existsSync, linkSync, mkdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs'; // prettier-ignore
+import { chownSync, closeSync, existsSync, linkSync, mkdirSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs'; // prettier-ignore
 import { join } from 'node:path';
 import t from 'tap';
-import { appendTo, LinkRefused, openToAppend, writeDraft } from '../../src/files/files.js';
+import { appendTo, LinkRefused, openToAppend } from '../../src/files/files.js';
 import { openAuditLog } from '../../src/observe/audit.js';
 import { StoreUnavailable } from '../../src/store/faults.js';
 import { openLmdbStore } from '../../src/store/lmdb.js';
@@ -27,8 +27,8 @@ t.test('creates, appends, and follows no link', async (t) => {
     const link = join(folder, name);
     symlinkSync(to, link);
     t.throws(() => openToAppend(link), new LinkRefused(`${link} is a symbolic link; name the file that it leads to`));
-    writeDraft(link, 'draft');
-    t.same([readFileSync(link, 'utf8'), readFileSync(target, 'utf8')], ['draft', 'untouched']);
+    t.equal(readFileSync(target, 'utf8'), 'untouched');
+    rmSync(link);
   }
   t.notOk(existsSync(join(folder, 'none')));
 }); // prettier-ignore
@@ -37,10 +37,9 @@ t.test('what root creates belongs to the owner of the folder; a hard link is ref
   const folder = join(temporaryFolder(t), 'service');
   mkdirSync(folder);
   chownSync(folder, SERVICE, SERVICE);
-  const [file, draft, roots, link] = ['file', 'draft', '../roots', 'link'].map((name) => join(folder, name)) as [string, string, string, string];
+  const [file, roots, link] = ['file', '../roots', 'link'].map((name) => join(folder, name)) as [string, string, string];
   appendTo(file, 'a');
-  writeDraft(draft, 'a');
-  t.same([statSync(file).uid, statSync(draft).uid], [SERVICE, SERVICE]);
+  t.equal(statSync(file).uid, SERVICE);
   writeFileSync(roots, 'untouched');
   linkSync(roots, link);
   t.throws(() => openToAppend(link), { message: /is a hard link to a file of another user/ });

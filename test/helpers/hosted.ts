@@ -12,7 +12,7 @@ import tls from 'node:tls';
 import { promisify } from 'node:util';
 import v8 from 'node:v8';
 import worker_threads from 'node:worker_threads';
-import { localHasher } from '../../src/accounts/hasher.js';
+import { localHasher } from '../../src/accounts/passwords.js';
 import type { Task } from '../../src/server/processes/hashing.js';
 import { evaluateProgram, programOf } from '../loader/program.mjs';
 

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { unverifiedClaims } from '../../src/accounts/jwt/decode.js';
+import { unverifiedClaims } from '../../src/accounts/jwt/subjects.js';
 import { refuseCrossOrigin, serviceOf } from '../../src/gate/request-rules.js';
 import {
   readCreateToken,

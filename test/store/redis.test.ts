@@ -1,7 +1,6 @@
 import t from 'tap';
 import { DirectoryApplier } from '../../src/accounts/directory.js';
-import { localHasher } from '../../src/accounts/hasher.js';
-import { Passwords } from '../../src/accounts/passwords.js';
+import { localHasher, Passwords } from '../../src/accounts/passwords.js';
 import { Sealer } from '../../src/accounts/sealing.js';
 import { Sessions } from '../../src/accounts/sessions.js';
 import { Tokens } from '../../src/accounts/tokens.js';

@@ -8,10 +8,9 @@ import { Unavailable } from '../../domain/refusal.js';
 import { digestOf } from '../../domain/secret.js';
 import { AUTHORIZATION } from '../../http/authorization.js';
 import type { EpochMs } from '../../util/time.js';
-import { type Claims, unverifiedClaims } from './decode.js';
+import { type Claims, type IssuerSettings, placeOf, subjectOf, unverifiedClaims } from './subjects.js';
 import type { KeySet, Verifier } from './verifier.js';
 import type { KeySource } from './key-source.js';
-import { type IssuerSettings, placeOf, subjectOf } from './subjects.js';
 import { upTo } from '../../util/collections.js';
 
 export type VerificationOutcome = 'valid' | 'invalid' | 'expired' | 'no_subject' | 'unavailable';
@@ -64,10 +63,7 @@ export class JwtIssuers {
     return this.#issuerOf(unverifiedClaims(jwt)) !== undefined;
   }
 
-  /**
-   * @param place as in `RequestHead.jwtPlace`
-   * @throws Unavailable if the issuer's keys cannot be fetched
-   */
+  /** @param place as in `RequestHead.jwtPlace` @throws Unavailable if the issuer's keys cannot be fetched */
   verify(
     jwt: string,
     now: EpochMs,

@@ -1,12 +1,36 @@
 import type { Config } from '../../config/schema/config.js';
 import type { JwtSubject } from '../../domain/credential.js';
 import { jwtCookiePlace } from '../../http/authorization.js';
-import { isExactNumber, memberAt } from '../../util/json.js';
+import { isExactNumber, isObject, memberAt, parseUntrustedJson } from '../../util/json.js';
 import { forwardedClaims } from '../../domain/identity-fields.js';
 import { derivedId } from '../../domain/secret.js';
 import type { EpochMs } from '../../util/time.js';
 import { restrictedTo } from '../../domain/token.js';
-import type { Claims } from './decode.js';
+
+const MAX_JWT = 8 * 1024;
+
+/** Verified or not. */
+export type Claims = Readonly<Record<string, unknown>>;
+
+export function unverifiedClaims(jwt: string): Claims | undefined {
+  return objectIn(jwt, 1);
+}
+
+export function unverifiedAlgorithm(jwt: string): string | undefined {
+  const alg = objectIn(jwt, 0)?.['alg'];
+  return typeof alg === 'string' ? alg : undefined;
+}
+
+function objectIn(jwt: string, at: number): Claims | undefined {
+  if (jwt.length > MAX_JWT) return undefined;
+  try {
+    const text = Buffer.from(jwt.split('.', 2)[at] ?? '', 'base64url').toString();
+    const value = parseUntrustedJson(text, { values: 1_000, members: 200 });
+    return isObject(value) ? value : undefined;
+  } catch {
+    return undefined;
+  }
+}
 
 const MAX_SUBJECT = 255;
 

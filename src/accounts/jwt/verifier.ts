@@ -11,9 +11,8 @@ import { Unavailable } from '../../domain/refusal.js';
 import { type OnFetch, RefreshedValue } from '../../net/refreshed-value.js';
 import { printable } from '../../util/text.js';
 import type { EpochMs } from '../../util/time.js';
-import type { Claims } from './decode.js';
+import { type Claims, isCredentialForUs, type IssuerSettings } from './subjects.js';
 import { createKeySource, type KeySource } from './key-source.js';
-import { isCredentialForUs, type IssuerSettings } from './subjects.js';
 
 /** Returns why, if a JWT is not valid. @throws Unavailable if the issuer's keys cannot be fetched */
 export type Verifier = (jwt: string, now: EpochMs) => Promise<Claims | 'invalid' | 'expired'>;

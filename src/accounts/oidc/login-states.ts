@@ -30,12 +30,7 @@ const sealed = z.object({
   begunAt: z.int(),
 });
 
-/**
- * The logins in progress, kept only in cookies.
- *
- * The browser that began a login carries it in a cookie, sealed with a key that the whole fleet
- * shares.
- */
+/** Logins in progress, kept only in cookies of the browsers that began them, sealed with the fleet's key. */
 export class LoginStates {
   readonly #sealer: Sealer;
 
@@ -49,11 +44,7 @@ export class LoginStates {
     return { state, nonce, verifier, returnTo, fresh, begunAt: now };
   }
 
-  /**
-   * Returns the cookie value for a login.
-   *
-   * @param provider the only provider whose callback accepts it
-   */
+  /** @param provider the only provider whose callback accepts it */
   seal(state: LoginState, provider: string): string {
     return this.#sealer.seal(JSON.stringify(state), provider);
   }

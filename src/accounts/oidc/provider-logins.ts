@@ -31,7 +31,6 @@ import { digestOf } from '../../domain/secret.js';
 import type { Store } from '../../store/core/store.js';
 import type { Sealer } from '../sealing.js';
 
-/** Receives events, for metrics and the log. */
 export interface OidcEvents {
   readonly discovered: OnDiscovery;
   /** @param error the cause of a failure, for the log; undefined if the login succeeded */
@@ -40,7 +39,6 @@ export interface OidcEvents {
   readonly loggedOut: (provider: string, refused: string | undefined) => void;
 }
 
-/** The outcome of a login. */
 export interface EndedLogin {
   /** Where the browser goes; null: to the web page. */
   readonly returnTo: string | null;
@@ -56,17 +54,12 @@ export interface EndedLogin {
       };
 }
 
-/** Why a logout token is refused. */
 type LogoutRefusal = 'invalid_token' | 'repeated_token';
 
 /** The users and sessions that a provider logged out. */
 export interface ProviderLogout {
   readonly userIds: readonly string[];
-  /**
-   * Ids of the provider's own sessions; null for a login without one.
-   *
-   * Undefined: all sessions of the users.
-   */
+  /** Ids of the provider's own sessions, null for a login without one; undefined: all of the users. */
   readonly sids: readonly (string | null)[] | undefined;
   /** The record of the logout for logins in progress, and when it expires. */
   readonly noted: readonly RecordedLogout[];
@@ -75,11 +68,7 @@ export interface ProviderLogout {
   readonly done: () => Promise<void>;
 }
 
-/**
- * How long a logout is kept, in milliseconds.
- *
- * By then, every login that began before the logout has ended.
- */
+/** By then, every login that began before the logout has ended. */
 const LOGOUT_NOTED_MS = 1.5 * LOGIN_TIME_MS;
 
 /**
@@ -89,11 +78,7 @@ const LOGOUT_NOTED_MS = 1.5 * LOGIN_TIME_MS;
  */
 const LOGOUT_TOKEN_KEPT_MS = 2 * MAX_TOKEN_AGE * 1000;
 
-/**
- * Logins at OpenID Connect providers.
- *
- * They use the authorization code flow with PKCE, state and nonce (RFC 9700 2.1).
- */
+/** The authorization code flow with PKCE, state and nonce (RFC 9700 2.1). */
 export class ProviderLogins {
   readonly #settings: ReadonlyMap<string, ProviderSettings>;
   readonly #opened = new Map<string, Promise<Provider>>();
@@ -132,11 +117,7 @@ export class ProviderLogins {
     return [...this.#settings.values()].map(({ name, title }) => ({ name, title }));
   }
 
-  /**
-   * Returns the name and title of an issuer's provider; undefined if it is not configured any more.
-   *
-   * Its name in the configuration may have changed since a user logged in.
-   */
+  /** The name in the configuration may have changed since a user logged in. */
   ofIssuer(issuer: string): { readonly name: string; readonly title: string } | undefined {
     const found = [...this.#settings.values()].find((each) => each.issuer === issuer);
     return found && { name: found.name, title: found.title };
@@ -148,10 +129,8 @@ export class ProviderLogins {
 
   /**
    * Begins a login; returns the URL to visit, and the cookie to keep meanwhile.
-   *
    * @param returnTo a path of this origin; null: to the web page
    * @param fresh whether the provider must ask for the login again
-   * @param address IP address of the client
    */
   async begin(name: string, returnTo: string | null, fresh: boolean, address: string, now: EpochMs) {
     const wait = await this.#limits.request(address, now);
@@ -167,7 +146,6 @@ export class ProviderLogins {
 
   /**
    * Completes a login with the callback of a browser.
-   *
    * @param cookie the value that the browser has kept since the login began
    */
   async end(
@@ -239,7 +217,6 @@ export class ProviderLogins {
 
   /**
    * Returns the URL for a logout at the provider; undefined if there is none, or it does not respond.
-   *
    * @param login of the session to end there; null if it is unknown
    */
   async logoutUrl(name: string, backTo: string, login: ProviderLogin | null): Promise<string | undefined> {
@@ -253,11 +230,7 @@ export class ProviderLogins {
     }
   }
 
-  /**
-   * Returns the sessions that a logout token ends, or why it is refused.
-   *
-   * @throws Unavailable
-   */
+  /** Returns the sessions that a logout token ends, or why it is refused. @throws Unavailable */
   async loggedOut(name: string, token: string, now: EpochMs): Promise<ProviderLogout | LogoutRefusal> {
     const refused = (refusal: LogoutRefusal, reason: string) => {
       this.#events.loggedOut(name, reason);
@@ -283,11 +256,7 @@ export class ProviderLogins {
     };
   }
 
-  /**
-   * Returns the ids of a provider's users, from all customers.
-   *
-   * The configured customer may have changed; users move to it at their next login.
-   */
+  /** From all customers: the configured one may have changed, and users move to it at their next login. */
   async #usersOf({ issuer }: ProviderSettings): Promise<string[]> {
     const users = await allUsers(this.#directory);
     return users.filter(({ provider }) => provider?.issuer === issuer).map(({ id }) => id);
@@ -306,11 +275,7 @@ export class ProviderLogins {
     return opened;
   }
 
-  /**
-   * Reports and returns the failure of a login.
-   *
-   * @throws any error that is not a LoginFailed
-   */
+  /** @throws any error that is not a LoginFailed */
   #failureOf(name: string, error: unknown): LoginFailure {
     if (!(error instanceof LoginFailed)) throw error;
     this.#events.loggedIn(name, error.failure, error);

@@ -3,8 +3,7 @@ import type { AuditEvent } from '../../domain/audit.js';
 import type { EpochMs } from '../../util/time.js';
 import { isSameUser, lockOf, type User } from '../../domain/user.js';
 import type { DirectoryStore } from '../../store/core/directory.js';
-import { reportingUnknown } from '../unconfirmed.js';
-import { userChangedEvent, userWrittenEvents } from '../audit-events.js';
+import { reportingUnknown, userChangedEvent, userWrittenEvents } from '../audit-events.js';
 import { type Claims, describeClaims, type Person, personOf, roleOf } from './claims.js';
 import { type LoginFailure, LoginFailed, type ProviderSettings } from './settings.js';
 

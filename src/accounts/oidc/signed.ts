@@ -2,8 +2,9 @@ import { createHash } from 'node:crypto';
 import { errors } from 'jose';
 import type { EpochMs } from '../../util/time.js';
 import { Unavailable } from '../../domain/refusal.js';
+import { isObject } from '../../util/json.js';
 import { quoted } from '../../util/text.js';
-import { unverifiedAlgorithm } from '../jwt/decode.js';
+import { unverifiedAlgorithm } from '../jwt/subjects.js';
 import { KeySet, verifiedClaims } from '../jwt/verifier.js';
 import type { KeySource } from '../jwt/key-source.js';
 import type { Claims } from './claims.js';
@@ -96,10 +97,6 @@ function loggedOutBy({ events, nonce, sub, sid, jti, iat }: Claims): LoggedOut |
   if (!isName(jti) || typeof iat !== 'number') return 'the claim jti is not text';
   if (!isName(sub ?? sid) || !isName(sid ?? sub)) return 'it has neither sub nor sid as text';
   return { jti, issuedAt: iat * 1000, subject: sub as string | undefined, sid: sid as string | undefined };
-}
-
-function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 function isName(value: unknown): value is string {

@@ -61,8 +61,7 @@ export function createTracing(settings: NonNullable<Config['tracing']>, events: 
   return {
     begin: (startedAt, request) => {
       const parent = request?.parent;
-      // Sampling is decided anew: an untrusted client could have chosen a trace id that is always
-      // sampled.
+      // Sampling is decided anew: an untrusted client could have chosen a trace id that is always sampled.
       const sampled = parent?.sampled ?? Math.random() < settings.sample_ratio;
       const context = parent === undefined ? ROOT_CONTEXT : contextOf(parent, sampled);
       return new Spans(tracer, startedAt, request, context);
@@ -76,20 +75,14 @@ export function createTracing(settings: NonNullable<Config['tracing']>, events: 
   };
 }
 
-/**
- * The spans of one request: its own, with those of the gate, the store and the upstream as
- * children.
- */
+/** The spans of one request: its own, with those of the gate, the store and the upstream as children. */
 class Spans implements RequestTrace {
   readonly traceId: string;
   readonly #tracer: Tracer;
   readonly #request: TracedRequest | null;
   readonly #server: Span;
   readonly #inServer: Context;
-  /**
-   * Added to times of `performance.now()`. All spans of a request use one clock, so they are in
-   * order.
-   */
+  /** Added to times of `performance.now()`. All spans of a request use one clock, so they are in order. */
   readonly #epoch = Date.now() - performance.now();
   #gate: Span | undefined;
   #upstream: Span | undefined;

@@ -1,7 +1,7 @@
 import './early-signals.js';
 import { readdirSync } from 'node:fs';
 import { setPriority } from 'node:os';
-import { loadHasher, localHasher } from '../../accounts/hasher.js';
+import { loadHasher, localHasher } from '../../accounts/passwords.js';
 import type { Task } from './hashing.js';
 import { answer } from './messages.js';
 

@@ -1,6 +1,5 @@
 import { type ChildProcess, fork } from 'node:child_process';
-import type { Hasher, HashParameters } from '../../accounts/hasher.js';
-import { passwordsBusy } from '../../accounts/passwords.js';
+import { type Hasher, type HashParameters, passwordsBusy } from '../../accounts/passwords.js';
 import { ask, WorkerUnreachable } from './messages.js';
 
 const PROGRAM = new URL('./hashing-child.js', import.meta.url);

@@ -5,8 +5,9 @@ import {
   DirectoryUnconfirmed,
   isTransientRefusal,
   type NotApplied,
+  type Plan,
+  STEP,
 } from '../../accounts/directory.js';
-import { type Plan, STEP } from '../../accounts/directory-plan.js';
 import { directoryAuditEvents } from '../../accounts/directory-differences.js';
 import { directoryRules, loadDirectory } from '../../config/directory.js';
 import type { LoadedConfig } from '../../config/load.js';

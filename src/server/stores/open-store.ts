@@ -5,8 +5,7 @@
 import { createLogThrottle } from '../../util/time.js';
 import { join } from 'node:path';
 import { DirectoryApplier } from '../../accounts/directory.js';
-import { localHasher } from '../../accounts/hasher.js';
-import { Passwords } from '../../accounts/passwords.js';
+import { localHasher, Passwords } from '../../accounts/passwords.js';
 import { loadSealingKey, Sealer } from '../../accounts/sealing.js';
 import { configHash } from '../../config/mask.js';
 import type { LoadedConfig } from '../../config/load.js';
