@@ -1,11 +1,11 @@
 import { spawn } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { join, posix } from 'node:path';
 import t, { type Test } from 'tap';
 import { needPackages, runs } from '../helpers/debian.js';
 import { client, startFixture } from '../helpers/fixture.js';
 import { startFront } from '../helpers/front.js';
-import { startUpstream } from '../helpers/http.js';
+import { serveHttp } from '../helpers/http.js';
 import { temporaryFolder } from '../helpers/latchkey.js';
 import { accepts } from '../helpers/raw-client.mjs';
 import { freePort } from '../helpers/free-port.mjs';
@@ -89,9 +89,20 @@ async function variants(
   return { text: parts.join('\n'), ports };
 } // prettier-ignore
 
+/** Starts an API that shows what it receives on the paths that it has, and resolves paths as Tomcat does. */
+async function startApi(t: Test): Promise<string> {
+  const { url } = await serveHttp(t, ({ method, url: target = '', headers, rawHeaders }, res) => {
+    const path = posix.normalize(target.replace(/\?.*/, '').replaceAll(/;[^/]*/g, ''));
+    const isKnown = path === '/status' || path.startsWith('/service/');
+    res.writeHead(isKnown ? 200 : 404, { 'Content-Type': 'application/json' });
+    res.end(JSON.stringify(isKnown ? { method, target, headers, rawHeaders } : { error: 'not found' }));
+  });
+  return url;
+}
+
 /** Starts an example together with all careless variants, and diagnoses each. */
 async function examineAll(t: Test, proxy: 'nginx' | 'caddy', cases: Record<string, Careless>): Promise<void> {
-  const { url: upstream } = await startUpstream(t);
+  const upstream = await startApi(t);
   const file = proxy === 'nginx' ? 'nginx.conf' : 'Caddyfile';
   let ports: ReadonlyMap<string, number> = new Map();
   const { url, latchkey } = await startFront(t, proxy, upstream, async ({ folder, port, latchkey }) => {
@@ -127,7 +138,8 @@ const HAPROXY: Record<string, readonly [check: string, expected: string, rule: s
 
 t.test('HAProxy in front of Latchkey', nightly, async (t) => {
   needPackages(() => runs('haproxy', '-v'), 'haproxy');
-  const { url, upstream, token } = await startFixture(t);
+  const api = await startApi(t);
+  const { url, token } = await startFixture(t, { upstream: api });
   const own = await freePort();
   const fronts = await Promise.all(
     tried(HAPROXY).map(async ([name, [check, expected, rule]]) => ({ name, check, expected, rule, port: await freePort() })),
@@ -137,7 +149,7 @@ t.test('HAProxy in front of Latchkey', nightly, async (t) => {
   const backend = (name: string, to: string) => `backend ${name}\n  server s ${new URL(to).host}\n`;
   writeFileSync(
     file,
-    `defaults\n  mode http\n  timeout connect 5s\n  timeout client 10s\n  timeout server 10s\n${frontend(own)}${fronts.map(({ port, rule }) => frontend(port, rule)).join('')}${backend('latchkey', url)}${backend('api', upstream.url)}`,
+    `defaults\n  mode http\n  timeout connect 5s\n  timeout client 10s\n  timeout server 10s\n${frontend(own)}${fronts.map(({ port, rule }) => frontend(port, rule)).join('')}${backend('latchkey', url)}${backend('api', api)}`,
   );
   const child = spawn('haproxy', ['-f', file, '-db'], { stdio: 'ignore' });
   const gone = new Promise((done) => child.once('close', done));
