@@ -6,8 +6,8 @@ import { RecordCheck, RecordsInvalid } from '../store/record-check.js';
 import type { StoreRecord } from '../store/transfer.js';
 import { parseUntrustedJson } from '../util/json.js';
 import { describeSystemError } from '../util/system-error.js';
-import { linesOf } from './lines.js';
-import { CommandFailed, WrongUsage, withProgress } from './terminal/output.js';
+import { linesOf } from './log-lines.js';
+import { CommandFailed, WrongUsage } from './terminal/output.js';
 
 const FORMAT = 'latchkey-backup';
 const VERSION = 1;
@@ -107,7 +107,7 @@ export async function openBackup(file: string): Promise<Backup> {
   };
   const first = checkedRecords(file, onHead);
   const unchanged = 'nothing was changed';
-  for await (const _ of failing(withProgress(first, 'checked'), file, unchanged)) continue;
+  for await (const _ of failing(first, file, unchanged)) continue;
   const records = () =>
     failing(checkedRecords(file), file, 'it was changed meanwhile; run the command again');
   return { createdAt, records };

@@ -93,9 +93,7 @@ function writeDirectoryOnce(file: string): DemoUser[] {
 
 /** Returns the users whose passwords can be shown. The file may come from an earlier start. */
 function readUsers(file: string): DemoUser[] {
-  const stats = lstatSync(file);
-  if (!stats.isFile()) throw new CommandFailed(`${file} is not a regular file; ${OTHER_FOLDER}`);
-  refuseForeign(file, stats);
+  refuseForeign(file, lstatSync(file));
   const users = loadDirectory(file).users.flatMap(({ login, password, role }) =>
     password == null ? [] : [{ login, password, role }],
   );

@@ -10,7 +10,7 @@ import type { Change } from '../policy-diff/report.js';
 import type { DecidingRule } from '../policy-diff/rules.js';
 import { classKey, type Matches, requestHead, type Variant, variantsOf } from '../policy-diff/sample.js';
 import type { Store } from '../store/core/store.js';
-import { hasCaller, type LoggedCaller, type LoggedRequest } from './access-log.js';
+import { hasCaller, type LoggedCaller, type LoggedRequest } from './log-lines.js';
 
 export type Replayed =
   | { readonly outcome: 'unchanged' }

@@ -9,10 +9,9 @@ import type { OpenedStore } from '../server/stores/open-store.js';
 import type { Store } from '../store/core/store.js';
 import { namesOfRevoked } from '../store/core/token-records.js';
 import { removeRecords, type StoreRecord, withSecrets, writeRecords } from '../store/transfer.js';
-import { membersOf } from './access-log.js';
+import { linesOf, membersOf } from './log-lines.js';
 import { openBackup } from './backup-file.js';
-import { linesOf } from './lines.js';
-import { CommandFailed, print, relativeTime, withProgress } from './terminal/output.js';
+import { CommandFailed, print, relativeTime } from './terminal/output.js';
 import { confirm } from './terminal/password.js';
 import { recordOperation, withStore } from './with-store.js';
 
@@ -54,7 +53,7 @@ export async function restore(file: string, options: RestoreOptions): Promise<vo
       if (await store.maintenance.isRestoring()) await removeRecords(store);
       await store.maintenance.setRestoring(true);
       const written = new Contents(revoked, ended);
-      const records = await writeRecords(store, withProgress(written.of(backup.records()), 'restored'));
+      const records = await writeRecords(store, written.of(backup.records()));
       await refuseUnlessComplete(store, written.tokens);
       await store.maintenance.setRestoring(false);
       const target = { records, backup_created_at: backup.createdAt };

@@ -13,7 +13,7 @@ import type { Store } from '../store/core/store.js';
 import { RecordCheck, RecordsInvalid } from '../store/record-check.js';
 import { recordKey, recordsOf, type StoreRecord, synchronize } from '../store/transfer.js';
 import { writeBackup } from './backup-file.js';
-import { CommandFailed, print, WrongUsage, withProgress } from './terminal/output.js';
+import { CommandFailed, print, WrongUsage } from './terminal/output.js';
 import { confirm } from './terminal/password.js';
 import { recordChange, recordOperation, withStore } from './with-store.js';
 
@@ -30,11 +30,11 @@ export async function copy(options: { from: string; to: string; yes?: true }): P
         if (!continues && !options.yes && (await to.store.directory.listCustomers()).length > 0)
           await confirm('The target holds records, and what only it has is removed. Go on?', 'not copied');
         await to.store.maintenance.setRestoring(true);
-        const records = await synchronized(from, to, 'copied');
+        const records = await synchronized(from, to);
         const event = { event: 'store.restored', outcome: 'success', reason: 'copy', target: { records } } as const;
         recordOperation(to, [event]);
         const differing: string[] = [];
-        await synchronized(from, to, 'compared', (record) => differing.push(recordKey(record)));
+        await synchronized(from, to, (record) => differing.push(recordKey(record)));
         if (differing.length > 0)
           throw new CommandFailed(`${describe(differing)}; stop all writers and run the command again`);
         await to.store.maintenance.setRestoring(false);
@@ -73,13 +73,12 @@ async function refuseEmpty(store: Store): Promise<void> {
 async function synchronized(
   from: OpenedStore,
   to: OpenedStore,
-  done: string,
   differs: (record: StoreRecord) => void = () => undefined,
 ): Promise<number> {
   const check = new RecordCheck();
   let records = 0;
   async function* checked() {
-    for await (const record of withProgress(recordsOf(from.store), done)) {
+    for await (const record of recordsOf(from.store)) {
       records += 1;
       yield check.add(record);
     }
@@ -101,7 +100,7 @@ export async function backup(file: string, options: { config: string }): Promise
   if (file === '' || file === '-')
     throw new WrongUsage('store backup: pass the path of a file; it appears only once it is complete');
   await withStore(loadConfig(options.config), async ({ store }) => {
-    const count = await writeBackup(file, withProgress(recordsOf(store), 'written')).catch(throwInvalid);
+    const count = await writeBackup(file, recordsOf(store)).catch(throwInvalid);
     print(printable(`${file}: ${counted(count, 'record')}`) + '\n');
   });
 }

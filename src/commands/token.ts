@@ -18,14 +18,7 @@ import type { DirectoryStore } from '../store/core/directory.js';
 import type { TokenWithUse } from '../store/core/token-records.js';
 import { partsOf } from '../store/parts.js';
 import type { ReportOptions } from './terminal/options.js';
-import {
-  CommandFailed,
-  report,
-  reportParts,
-  reportRecord,
-  WrongUsage,
-  withProgress,
-} from './terminal/output.js';
+import { CommandFailed, report, reportParts, reportRecord, WrongUsage } from './terminal/output.js';
 import {
   customerIds,
   findUser,
@@ -71,7 +64,7 @@ export async function list(options: ListOptions): Promise<void> {
     const owners = new Map<string, Pick<User, 'login' | 'customerId'>>();
     const ids: string[] = [];
     const times: number[] = [];
-    for await (const { token } of withProgress(listed(), 'read')) {
+    for await (const { token } of listed()) {
       ids.push(token.id);
       times.push(token.createdAt);
     }
