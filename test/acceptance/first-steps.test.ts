@@ -63,7 +63,7 @@ t.test('finds the configuration in the folder, and its errors say what to write'
     [
       'a shadow policy that is not there',
       `${UPSTREAM}policy_shadow: next.yaml\n`,
-      /latchkey\.yaml:2:1: policy_shadow: file not found; write its path, relative to the folder of this file\n$/,
+      /latchkey\.yaml:2:16: policy_shadow: file not found; write its path, relative to the folder of this file\n$/,
     ],
     ['an open quote', 'upstream: "abc\nlisten: 1\n', /:1:11: this quote is not closed/],
     [
