@@ -5,8 +5,7 @@
 import type { Candidate, LoadedConfig } from '../config/load.js';
 import type { Verdict } from '../gate/gate.js';
 import type { Match } from '../policy/route.js';
-import { type Change, type Finding, type PolicyDiff, Rows } from './report.js';
-import { decidingRules } from './rules.js';
+import { type Change, decidingRules, type Finding, type PolicyDiff, Rows } from './report.js';
 import { classify, hostsOf, type Matches, type RequestClass, type Variant, variantsOf } from './sample.js';
 import { namedService, type Names, NO_CREDENTIAL, type SampleSender, sampleSenders, Side } from './side.js';
 
