@@ -3,30 +3,9 @@ import './server/processes/early-signals.js';
 import { existsSync } from 'node:fs';
 import { Command, CommanderError, type Option } from 'commander';
 import { OutputClosed, print, WrongUsage } from './commands/terminal/output.js';
-import {
-  applyCommand,
-  hashPasswordCommand,
-  sessionCommand,
-  storeCommand,
-  tokenCommand,
-  userCommand,
-} from './commands/usage/accounts.js';
-import {
-  checkCommand,
-  explainCommand,
-  initCommand,
-  mintCommand,
-  policyCommand,
-  schemaCommand,
-} from './commands/usage/configuration.js';
-import {
-  demoCommand,
-  doctorCommand,
-  fleetCommand,
-  healthcheckCommand,
-  reloadCommand,
-  serveCommand,
-} from './commands/usage/serving.js';
+import { accountCommands } from './commands/usage/accounts.js';
+import { configurationCommands, mintCommand } from './commands/usage/configuration.js';
+import { servingCommands } from './commands/usage/serving.js';
 import { ConfigError, formatFault } from './config/fault.js';
 import { maskTokens, printable } from './util/text.js';
 import { readVersion } from './files/files.js';
@@ -40,29 +19,17 @@ const program = new Command('latchkey')
   .description('An authentication sidecar: checks API tokens and sessions in front of your HTTP APIs.')
   .version(readVersion())
   .option('--debug', 'show the stack trace of an error')
-  .commandsGroup('Serving:')
-  .addCommand(serveCommand())
-  .addCommand(demoCommand())
-  .addCommand(reloadCommand())
-  .addCommand(healthcheckCommand())
-  .addCommand(fleetCommand())
-  .addCommand(doctorCommand())
-  .commandsGroup('Configuration and policy:')
-  .addCommand(initCommand())
-  .addCommand(checkCommand())
-  .addCommand(explainCommand())
-  .addCommand(policyCommand())
-  .addCommand(schemaCommand())
-  .addCommand(applyCommand())
-  .addCommand(userCommand())
-  .addCommand(tokenCommand())
-  .addCommand(sessionCommand())
-  .addCommand(hashPasswordCommand())
-  .addCommand(storeCommand())
-  .commandsGroup('Tests of your API:')
-  .addCommand(mintCommand())
-  .addCommand(new Command('version').action(noVersionCommand), { hidden: true })
   .addHelpText('after', '\nRun "latchkey COMMAND --help" for details. Exit codes: 0 done, 1 refused or failed, 2 wrong usage, 141 output not read to its end.'); // prettier-ignore
+const groups = {
+  Serving: servingCommands(),
+  'Configuration and policy': [...configurationCommands(), ...accountCommands()],
+  'Tests of your API': [mintCommand()],
+};
+for (const [name, commands] of Object.entries(groups)) {
+  program.commandsGroup(`${name}:`);
+  for (const command of commands) program.addCommand(command);
+}
+program.addCommand(new Command('version').action(noVersionCommand), { hidden: true });
 
 function noVersionCommand(): never {
   throw new WrongUsage("there is no command 'version'; use latchkey --version");

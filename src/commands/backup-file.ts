@@ -6,7 +6,7 @@ import { RecordCheck, RecordsInvalid } from '../store/record-check.js';
 import type { StoreRecord } from '../store/transfer.js';
 import { parseUntrustedJson } from '../util/json.js';
 import { describeSystemError } from '../util/system-error.js';
-import { linesOf } from './lines.js';
+import { linesOf } from './log-lines.js';
 import { CommandFailed, WrongUsage, withProgress } from './terminal/output.js';
 
 const FORMAT = 'latchkey-backup';
@@ -16,19 +16,17 @@ const MAX_START = 40;
 
 /**
  * Writes records to a file (mode 0600): a header line, a JSON line per record, and a final line
- * with count and digest. It appears only once it is complete, on disk, and has been read back.
+ * with count and digest. It appears only once it is complete and on disk.
+ * @throws RecordsInvalid for records that could not be restored
  */
 export async function writeBackup(file: string, records: AsyncIterable<StoreRecord>): Promise<number> {
   const draft = join(dirname(file), `${basename(file).slice(0, MAX_START)}.${process.pid}.${randomBytes(4).toString('hex')}`); // prettier-ignore
   let folder: FileHandle | undefined;
   try {
-    // A rename would replace a device or a link by a file.
-    if (isFile(file) === false)
-      throw new CommandFailed(`${file} is not a regular file; pass the path of a file`);
+    await refuseOtherFile(file);
     // Opened first: a folder that cannot be synchronized is an error before the file appears.
     folder = await open(dirname(file), 'r');
     const count = await writeDraft(draft, records);
-    await verify(draft, count);
     await rename(draft, file);
     // A new name is on disk once its folder is.
     await folder.sync();
@@ -46,10 +44,11 @@ async function writeDraft(draft: string, records: AsyncIterable<StoreRecord>): P
   const handle = await open(draft, 'wx', 0o600);
   try {
     const digest = createHash('sha256');
+    const check = new RecordCheck();
     let count = 0;
     let pending = lineOf({ format: FORMAT, version: VERSION, created_at: new Date().toISOString() });
     for await (const record of records) {
-      pending += lineOf(record);
+      pending += lineOf(check.add(record));
       count += 1;
       if (pending.length < CHUNK) continue;
       digest.update(pending);
@@ -70,16 +69,15 @@ function lineOf(value: object): string {
   return `${JSON.stringify(value).replaceAll('\u2028', '\\u2028').replaceAll('\u2029', '\\u2029')}\n`;
 }
 
-/** Returns when the backup of this name was made, if there is one. @throws CommandFailed for any other file */
-export async function replacedBackup(file: string): Promise<string | undefined> {
-  // Writing refuses everything else.
-  if (isFile(file) !== true) return undefined;
-  let head: Head | undefined;
+/** Only a backup may be replaced. A rename would also replace a device or a link. */
+async function refuseOtherFile(file: string): Promise<void> {
+  const known = isFile(file);
+  if (known === false) throw new CommandFailed(`${file} is not a regular file; pass the path of a file`);
+  if (known === undefined) return;
   for await (const { bytes } of linesOf(file)) {
-    head = parseLine(bytes);
+    if (parseLine(bytes)?.['format'] === FORMAT) return;
     break;
   }
-  if (head?.['format'] === FORMAT) return String(head['created_at']);
   throw new CommandFailed(`${file} exists and is not a backup; choose another name`);
 }
 
@@ -120,17 +118,6 @@ async function* failing<T>(records: AsyncIterable<T>, file: string, remedy: stri
     yield* records;
   } catch (error) {
     throw isBroken(error) ? new CommandFailed(`${file}: ${error.message}; ${remedy}`) : error;
-  }
-}
-
-async function verify(draft: string, expected: number): Promise<void> {
-  let count = 0;
-  try {
-    for await (const record of checkedRecords(draft)) count += Number(record !== undefined);
-    if (count !== expected) throw new BrokenBackup(`has ${count} records instead of ${expected}`);
-  } catch (error) {
-    if (!isBroken(error)) throw error;
-    throw new CommandFailed(`the backup was read back and ${error.message}; no file was written`);
   }
 }
 

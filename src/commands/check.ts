@@ -43,7 +43,7 @@ export async function check(options: CheckOptions): Promise<number> {
       ...upstreamWarnings(config, lines),
       ...routeWarnings(loaded),
       ...claimWarnings(config, lines),
-      ...patternWarnings(config, loaded),
+      ...patternWarnings(config, lines),
       ...(directory === null ? [] : referenceWarnings(config, directory, lines)),
     ])
       warn(`${file}:${line}: warning: ${message}`);
@@ -160,13 +160,7 @@ const SCHEMAS: Readonly<Record<SchemaKind, z.ZodType>> = {
 };
 
 /** Facts that only Latchkey uses; editors do not know them. */
-const FACTS: Readonly<Record<keyof Facts, true>> = {
-  restart: true,
-  secret: true,
-  path: true,
-  written: true,
-  example: true,
-};
+const FACTS = ['restart', 'secret', 'path', 'written', 'example'] as const satisfies (keyof Facts)[];
 
 export function printSchema(kind: SchemaKind): void {
   print(asJson(jsonSchemaOf(kind)));
@@ -177,7 +171,7 @@ export function jsonSchemaOf(kind: SchemaKind): z.core.JSONSchema.BaseSchema {
     io: 'input',
     unrepresentable: 'any',
     override: ({ jsonSchema }) => {
-      for (const name of Object.keys(FACTS)) delete jsonSchema[name];
+      for (const name of FACTS) delete jsonSchema[name];
     },
   });
   if (kind === 'config' && json.properties !== undefined) {

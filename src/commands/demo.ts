@@ -1,4 +1,4 @@
-import { lstatSync, rmSync, type Stats, statSync, writeFileSync } from 'node:fs';
+import { lstatSync, type Stats, statSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -82,20 +82,15 @@ function writeDirectoryOnce(file: string): DemoUser[] {
   try {
     writeFileSync(file, text, { mode: 0o600, flag: 'wx' });
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') {
-      // A full disk leaves a part, which the next start would read.
-      rmSync(file, { force: true });
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST')
       throw new CommandFailed(`${file} cannot be written: ${describeSystemError(error)}; ${OTHER_FOLDER}`);
-    }
   }
   return readUsers(file);
 }
 
 /** Returns the users whose passwords can be shown. The file may come from an earlier start. */
 function readUsers(file: string): DemoUser[] {
-  const stats = lstatSync(file);
-  if (!stats.isFile()) throw new CommandFailed(`${file} is not a regular file; ${OTHER_FOLDER}`);
-  refuseForeign(file, stats);
+  refuseForeign(file, lstatSync(file));
   const users = loadDirectory(file).users.flatMap(({ login, password, role }) =>
     password == null ? [] : [{ login, password, role }],
   );

@@ -1,4 +1,4 @@
-import { lstat, rm, writeFile } from 'node:fs/promises';
+import { lstat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { localHasher, Passwords } from '../accounts/passwords.js';
 import { describeSystemError } from '../util/system-error.js';
@@ -8,6 +8,8 @@ import { CommandFailed, print, shellWord } from './terminal/output.js';
 import { readNewPassword } from './terminal/password.js';
 
 const LOGIN = 'admin';
+/** Fails if the file exists by now. */
+const NEW = { flag: 'wx', mode: 0o600, flush: true } as const;
 
 function configurationWith(upstream: string): string {
   return `# The smallest configuration with its own users. All keys: latchkey schema, docs/configuration.md
@@ -45,13 +47,10 @@ export async function init(folder: string, options: InitOptions): Promise<void> 
   const hash = await new Passwords(localHasher, 1).hash(await readNewPassword(options));
   try {
     makeFolder(folder);
-    await writeNew(directory, directoryWith(hash));
-    await writeNew(file, configurationWith(upstream)).catch(async (error: unknown) => {
-      await rm(directory);
-      throw error;
-    });
+    await writeFile(directory, directoryWith(hash), NEW);
+    await writeFile(file, configurationWith(upstream), NEW);
   } catch (error) {
-    throw new CommandFailed(`${folder}: ${describeSystemError(error)}; nothing was written`);
+    throw new CommandFailed(`${folder}: ${describeSystemError(error)}; delete what init has written there, and run it again`);
   }
   const config = `--config ${shellWord(file)}`;
   print(`Wrote ${file} and ${directory}, with the superuser "${LOGIN}". Requests go to ${upstream}.
@@ -77,15 +76,6 @@ async function refuseExisting(path: string): Promise<void> {
   if (known !== undefined)
     throw new CommandFailed(`${path} already exists, and init never overwrites a file; choose another folder: latchkey init DIR`);
 } // prettier-ignore
-
-/** Writes a whole file or none. Fails if the file exists by now. */
-async function writeNew(path: string, text: string): Promise<void> {
-  await writeFile(path, text, { flag: 'wx', mode: 0o600, flush: true }).catch(async (error: unknown) => {
-    // A full disk leaves a part, and the next call would refuse to overwrite it.
-    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') await rm(path, { force: true });
-    throw error;
-  });
-}
 
 export async function hashPassword(options: { passwordFile?: string }): Promise<void> {
   const password = await readNewPassword(options);

@@ -3,8 +3,13 @@ import { loadCandidate, loadConfig } from '../config/load.js';
 import { counted, maskTokens, printable } from '../util/text.js';
 import { METHODS } from '../domain/methods.js';
 import { type ComparedPolicies, diffPolicies } from '../policy-diff/compare.js';
-import type { ChangedDecisions, ChangedRoute, PolicyDiff, ReportedRoute } from '../policy-diff/report.js';
-import type { DecidingRule } from '../policy-diff/rules.js';
+import type {
+  ChangedDecisions,
+  ChangedRoute,
+  DecidingRule,
+  PolicyDiff,
+  ReportedRoute,
+} from '../policy-diff/report.js';
 import type { ServiceLimit } from '../policy-diff/side.js';
 import { uncomparedKeys } from '../policy-diff/uncompared.js';
 import type { AffectedRequests, ReplayReport } from './replay.js';

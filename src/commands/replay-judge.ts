@@ -6,11 +6,10 @@ import type { User } from '../domain/user.js';
 import type { Verdict } from '../gate/gate.js';
 import { type Sender, syntheticSession, syntheticToken, syntheticUser } from '../gate/what-if.js';
 import { changeOf, type ComparedPolicies, rulesOf } from '../policy-diff/compare.js';
-import type { Change } from '../policy-diff/report.js';
-import type { DecidingRule } from '../policy-diff/rules.js';
+import type { Change, DecidingRule } from '../policy-diff/report.js';
 import { classKey, type Matches, requestHead, type Variant, variantsOf } from '../policy-diff/sample.js';
 import type { Store } from '../store/core/store.js';
-import { hasCaller, type LoggedCaller, type LoggedRequest } from './access-log.js';
+import { hasCaller, type LoggedCaller, type LoggedRequest } from './log-lines.js';
 
 export type Replayed =
   | { readonly outcome: 'unchanged' }

@@ -4,100 +4,75 @@ import { formatTime } from '../util/time.js';
 import type { ComparedPolicies } from '../policy-diff/compare.js';
 import { reportedRoute } from '../policy-diff/report.js';
 import type { Store } from '../store/core/store.js';
-import { hasCaller, type LoggedRequest, readLogLine } from './access-log.js';
-import { linesOf } from './lines.js';
+import { hasCaller, type LoggedRequest, readLogLine, linesOf } from './log-lines.js';
 import { callerKey, Callers, type Replayed, Replayer } from './replay-judge.js';
 import { CommandFailed } from './terminal/output.js';
 import { hasStore, withStore } from './with-store.js';
 
-export type ReplayReport = ReturnType<Counts['report']>;
+export type ReplayReport = Awaited<ReturnType<typeof replay>>;
 export type AffectedRequests = ReturnType<typeof affectedRequests>;
+type Changed = Extract<Replayed, { rules: unknown }>;
 
 /** @throws CommandFailed when the file is not a log */
-export async function replay(
-  running: LoadedConfig,
-  compared: ComparedPolicies,
-  file: string,
-): Promise<ReplayReport> {
-  const counts = new Counts(compared, configHash(running));
+export async function replay(running: LoadedConfig, compared: ComparedPolicies, file: string) {
+  const counts = { requests: 0, unchanged: 0, newly_allowed: 0, newly_refused: 0 };
+  const left = { unreadable_lines: 0, other_entries: 0, other_configuration: 0 };
+  const undecided = new Map<string, number>();
+  const affected = new Map<string, AffectedRequests>();
+  const hash = configHash(running);
+  const note = (request: LoggedRequest, replayed: Replayed) => {
+    counts.requests += 1;
+    if (request.config_hash !== null && request.config_hash !== hash) left.other_configuration += 1;
+    if (replayed.outcome === 'undecided') {
+      undecided.set(replayed.why, (undecided.get(replayed.why) ?? 0) + 1);
+      return;
+    }
+    counts[replayed.outcome] += 1;
+    if (replayed.outcome !== 'unchanged') addAffected(affected, compared, request, replayed);
+  };
   const replayAll = async (store: Store | null) => {
     const replayer = new Replayer(compared, new Callers(store, running));
     for await (const { bytes } of linesOf(file)) {
-      const request = bytes.length === 0 ? 'blank' : readLogLine(bytes.toString());
-      if (typeof request === 'string') counts.skip(request);
-      else counts.note(request, await replayer.replay(request));
+      if (bytes.length === 0) continue;
+      const request = readLogLine(bytes.toString());
+      if (request === 'other') left.other_entries += 1;
+      else if (request === 'unreadable') left.unreadable_lines += 1;
+      else note(request, await replayer.replay(request));
     }
   };
   await (hasStore(running) ? withStore(running, async ({ store }) => replayAll(store)) : replayAll(null));
-  const report = counts.report();
-  if (report.requests === 0 && report.unreadable_lines > 0)
+  if (counts.requests === 0 && left.unreadable_lines > 0)
     throw new CommandFailed(
       `${file === '-' ? 'standard input' : file} has no request entries; pass the log as Latchkey wrote it`,
     );
-  return report;
+  const byRequests = (a: { requests: number }, b: { requests: number }) => b.requests - a.requests;
+  return {
+    ...counts,
+    not_judged: [...undecided].map(([why, requests]) => ({ why, requests })).toSorted(byRequests),
+    ...left,
+    noticed: [...affected.values()].toSorted(byRequests),
+  };
 }
 
-type Changed = Extract<Replayed, { rules: unknown }>;
-
-class Counts {
-  requests = 0;
-  readonly #compared: ComparedPolicies;
-  readonly #hash: string;
-  readonly #counts = { unchanged: 0, newly_allowed: 0, newly_refused: 0 };
-  readonly #undecided = new Map<string, number>();
-  readonly #affected = new Map<string, AffectedRequests>();
-  #unreadable = 0;
-  #others = 0;
-  #otherConfiguration = 0;
-
-  constructor(compared: ComparedPolicies, hash: string) {
-    this.#compared = compared;
-    this.#hash = hash;
-  }
-
-  skip(kind: 'other' | 'unreadable' | 'blank'): void {
-    if (kind === 'other') this.#others += 1;
-    else if (kind === 'unreadable') this.#unreadable += 1;
-  }
-
-  note(request: LoggedRequest, replayed: Replayed): void {
-    this.requests += 1;
-    if (request.config_hash !== null && request.config_hash !== this.#hash) this.#otherConfiguration += 1;
-    if (replayed.outcome === 'undecided') {
-      this.#undecided.set(replayed.why, (this.#undecided.get(replayed.why) ?? 0) + 1);
-      return;
-    }
-    this.#counts[replayed.outcome] += 1;
-    if (replayed.outcome !== 'unchanged') this.#addAffected(request, replayed);
-  }
-
-  #addAffected(request: LoggedRequest, replayed: Changed): void {
-    const routes = replayed.matches.map((match) => (typeof match === 'string' ? null : match.route));
-    const paths = routes.map((route) => route?.position?.path ?? route?.path);
-    const who = hasCaller(request) ? callerKey(request) : null;
-    const key = JSON.stringify([replayed.outcome, who, request.method, paths, replayed.rules]);
-    const at = Date.parse(request.time ?? '');
-    const time = Number.isNaN(at) ? null : formatTime(at);
-    const known = this.#affected.get(key);
-    if (known !== undefined) {
-      known.requests += 1;
-      if (time !== null && (known.first === null || time < known.first)) known.first = time;
-      if (time !== null && (known.last === null || time > known.last)) known.last = time;
-    } else this.#affected.set(key, affectedRequests(this.#compared, request, replayed, time));
-  }
-
-  report() {
-    return {
-      requests: this.requests,
-      ...this.#counts,
-      not_judged: [...this.#undecided]
-        .map(([why, requests]) => ({ why, requests }))
-        .toSorted((a, b) => b.requests - a.requests),
-      unreadable_lines: this.#unreadable,
-      other_entries: this.#others,
-      other_configuration: this.#otherConfiguration,
-      noticed: [...this.#affected.values()].toSorted((a, b) => b.requests - a.requests),
-    };
+/** Requests of one sender with the same method, routes and rules share an entry. */
+function addAffected(
+  affected: Map<string, AffectedRequests>,
+  compared: ComparedPolicies,
+  request: LoggedRequest,
+  replayed: Changed,
+): void {
+  const routes = replayed.matches.map((match) => (typeof match === 'string' ? null : match.route));
+  const paths = routes.map((route) => route?.position?.path ?? route?.path);
+  const who = hasCaller(request) ? callerKey(request) : null;
+  const key = JSON.stringify([replayed.outcome, who, request.method, paths, replayed.rules]);
+  const at = Date.parse(request.time ?? '');
+  const time = Number.isNaN(at) ? null : formatTime(at);
+  const known = affected.get(key);
+  if (known === undefined) affected.set(key, affectedRequests(compared, request, replayed, time));
+  else {
+    known.requests += 1;
+    if (time !== null && (known.first === null || time < known.first)) known.first = time;
+    if (time !== null && (known.last === null || time > known.last)) known.last = time;
   }
 }
 

@@ -3,7 +3,7 @@ import type { ConnectionFailed } from '../util/system-error.js';
 import { formatTime } from '../util/time.js';
 import { fetchLimited } from '../net/fetch-limited.js';
 import type { LiveMember } from '../store/core/fleet.js';
-import { membersOf } from './access-log.js';
+import { membersOf } from './log-lines.js';
 import type { ReportOptions } from './terminal/options.js';
 import { CommandFailed, report, reportList } from './terminal/output.js';
 import { withStore } from './with-store.js';

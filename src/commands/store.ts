@@ -12,7 +12,7 @@ import type { OpenedStore } from '../server/stores/open-store.js';
 import type { Store } from '../store/core/store.js';
 import { RecordCheck, RecordsInvalid } from '../store/record-check.js';
 import { recordKey, recordsOf, type StoreRecord, synchronize } from '../store/transfer.js';
-import { replacedBackup, writeBackup } from './backup-file.js';
+import { writeBackup } from './backup-file.js';
 import { CommandFailed, print, WrongUsage, withProgress } from './terminal/output.js';
 import { confirm } from './terminal/password.js';
 import { recordChange, recordOperation, withStore } from './with-store.js';
@@ -88,19 +88,21 @@ async function synchronized(
     await synchronize(from, to, checked(), differs);
     return records;
   } catch (error) {
-    if (!(error instanceof RecordsInvalid)) throw error;
-    throw new CommandFailed(`the store ${error.message}; stop all writers and run the command again`);
+    return throwInvalid(error);
   }
+}
+
+function throwInvalid(error: unknown): never {
+  if (!(error instanceof RecordsInvalid)) throw error;
+  throw new CommandFailed(`the store ${error.message}; stop all writers and run the command again`);
 }
 
 export async function backup(file: string, options: { config: string }): Promise<void> {
   if (file === '' || file === '-')
     throw new WrongUsage('store backup: pass the path of a file; it appears only once it is complete');
   await withStore(loadConfig(options.config), async ({ store }) => {
-    const replaced = await replacedBackup(file);
-    const count = await writeBackup(file, withProgress(recordsOf(store), 'written'));
-    const note = replaced === undefined ? '' : `; replaced the backup of ${replaced}`;
-    print(printable(`${file}: ${counted(count, 'record')}${note}`) + '\n');
+    const count = await writeBackup(file, withProgress(recordsOf(store), 'written')).catch(throwInvalid);
+    print(printable(`${file}: ${counted(count, 'record')}`) + '\n');
   });
 }
 

@@ -23,8 +23,8 @@ import {
   report,
   reportParts,
   reportRecord,
-  WrongUsage,
   withProgress,
+  WrongUsage,
 } from './terminal/output.js';
 import {
   customerIds,

@@ -52,11 +52,14 @@ function checkReadyPath(config: Config, add: Add): void {
     add(['listen', 'ready_path'], 'is already a built-in endpoint; choose another path');
 }
 
-function checkFiles({ directory, audit, store }: Config, add: Add): void {
-  if (directory.file !== null) {
-    const found = kindOf(directory.file);
-    if (found === 'nothing') add(['directory', 'file'], NO_FILE);
-    if (found === 'folder') add(['directory', 'file'], 'expected a file, found a folder');
+function checkFiles({ directory, audit, store, policy_shadow: shadow }: Config, add: Add): void {
+  for (const [path, file] of [
+    [['directory', 'file'], directory.file],
+    [['policy_shadow'], shadow],
+  ] as const) {
+    const found = file === null ? 'file' : kindOf(file);
+    if (found === 'nothing') add(path, NO_FILE);
+    if (found === 'folder') add(path, 'expected a file, found a folder');
   }
   if (audit.to !== null && audit.to !== 'stdout') {
     const folder = kindOf(dirname(audit.to));

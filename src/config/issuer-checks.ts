@@ -142,42 +142,30 @@ function checkPlace({ header, cookie }: Issuer, config: Config, fault: Add): voi
     fault(['cookie'], 'Latchkey sets a cookie of this name; choose another one');
 }
 
+/** Warns of dots: many mean a path by them, but a nested claim is written as a JSON pointer. */
 export function claimWarnings(
   { login, jwt_issuers: issuers, identity }: Config,
   lines: Lines,
 ): ConfigWarning[] {
-  const warnings: ConfigWarning[] = [];
-  const warn = (at: string, message: string | undefined) => {
-    if (message !== undefined) warnings.push({ line: lines[at] ?? null, message: `${at}: ${message}` });
-  };
-  login.oidc.forEach(({ login_claim: claim, roles }, i) => {
-    warn(`login.oidc.${i}.login_claim`, nestedWarning(claim));
-    warn(`login.oidc.${i}.roles.claim`, nestedWarning(roles.claim));
+  const claims = [
+    ...login.oidc.flatMap(({ login_claim: claim, roles }, i) => [
+      [`login.oidc.${i}.login_claim`, claim] as const,
+      [`login.oidc.${i}.roles.claim`, roles.claim] as const,
+    ]),
+    ...Object.entries(identity.claims).map(
+      ([header, claim]) => [`identity.claims.${header}`, claim] as const,
+    ),
+    ...issuers.flatMap(({ subjects }, i) =>
+      subjects.flatMap(({ claims: wanted }, j) =>
+        Object.keys(wanted).map((name) => [`jwt_issuers.${i}.subjects.${j}.claims.${name}`, name] as const),
+      ),
+    ),
+  ];
+  // The names that providers make up are mostly URLs.
+  const dotted = claims.filter(([, claim]) => /^[^/].*\./.test(claim) && !URL.canParse(claim));
+  return dotted.map(([at, claim]) => {
+    const pointer = `/${claim.replaceAll('.', '/')}`;
+    const message = `${at}: ${claim} is the name of one claim, dots included; a nested claim is written ${pointer}`;
+    return { line: lines[at] ?? null, message };
   });
-  for (const [header, claim] of Object.entries(identity.claims))
-    warn(`identity.claims.${header}`, nestedWarning(claim));
-  issuers.forEach(({ subjects }, i) => {
-    subjects.forEach(({ claims }, j) => {
-      for (const [name, pattern] of Object.entries(claims)) {
-        const at = `jwt_issuers.${i}.subjects.${j}.claims.${name}`;
-        warn(at, nestedWarning(name));
-        if (/^\/?(?:scope|scp)$/.test(name)) warn(at, partWarning(pattern));
-      }
-    });
-  });
-  return warnings;
-}
-
-/** A name with a dot is often meant as a path; the names that providers make up are mostly URLs. */
-function nestedWarning(claim: string): string | undefined {
-  if (claim.startsWith('/') || !claim.includes('.') || URL.canParse(claim)) return undefined;
-  const pointer = `/${claim.replaceAll('.', '/')}`;
-  return `${claim} is the name of one claim, dots included; a nested claim is written ${pointer}`;
-}
-
-/** A pattern that cuts the name of a scope in two matches other scopes, too. */
-function partWarning(pattern: string): string | undefined {
-  if (!/^\*\w|\w\*$/.test(pattern)) return undefined;
-  const scope = pattern.replace('*', '');
-  return `${pattern} also matches other scopes, such as ${pattern.replace('*', 're')}; each scope is compared by itself, so write ${scope}`;
 }

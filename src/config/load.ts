@@ -2,10 +2,9 @@
 // May import endpoints and all below.
 // `loadConfig` is the way in.
 
-import { existsSync } from 'node:fs';
 import { dirname, isAbsolute, resolve } from 'node:path';
 import type { Lines } from '../policy/decide.js';
-import { type ListenerCertificate, readCertificate, NO_FILE } from './certificate.js';
+import { type ListenerCertificate, readCertificate } from './certificate.js';
 import { crossCheck } from './cross-checks.js';
 import { type Add, ConfigError, problemsOf, throwProblems, type Problem } from './fault.js';
 import { type Config, configSchema } from './schema/config.js';
@@ -169,19 +168,9 @@ function promoted(
 }
 
 /** Reads and checks the shadow policy, if there is one. @throws ConfigError with every fault */
-export function loadShadow(
-  loaded: Rules & { readonly file: string },
-  env: NodeJS.ProcessEnv,
-): LoadedShadow | null {
+export function loadShadow(loaded: Rules, env: NodeJS.ProcessEnv): LoadedShadow | null {
   const file = loaded.config.policy_shadow;
   if (file === null) return null;
-  if (!existsSync(file)) {
-    const line = loaded.lines['policy_shadow'] ?? 1;
-    throw new ConfigError(
-      [{ file: loaded.file, line, column: 1, message: `policy_shadow: ${NO_FILE}` }],
-      [file],
-    );
-  }
   const source = readSource(file, shadowSchema, env);
   const sections = checkSections(source);
   const { lines, written } = source;

@@ -1,7 +1,7 @@
 import { isRead, METHODS } from '../domain/methods.js';
 import { covers, type Lines, type Policy } from '../policy/decide.js';
 import type { Route } from '../policy/route.js';
-import { type Add, type ConfigWarning, isSlip, nearest, suggestion } from './fault.js';
+import { type Add, type ConfigWarning, isSlip, nearest } from './fault.js';
 import { compilePolicy } from './policy.js';
 import type { Config } from './schema/config.js';
 import type { Path } from './yaml.js';
@@ -27,7 +27,14 @@ export function checkPolicy(
   if (config.default_route.auth === undefined || config.default_route.auth === 'required') {
     checkAllowed(policy, defaultActions(config), ['default_route', 'action'], config, hidden, add);
   }
-  checkPatterns(config, [...known], lines, hidden, add);
+  for (const [pattern, path] of patternsOf(config, lines)) {
+    const meant = nearestPattern(pattern, [...known]);
+    if (meant === undefined) continue;
+    const message = hidden
+      ? 'this pattern covers no action of any route'
+      : `"${pattern}" covers no action of any route (did you mean "${meant}"?)`;
+    add(path, message);
+  }
 }
 
 function defaultActions({ default_route: { action } }: Config): string[] {
@@ -65,46 +72,16 @@ function checkAllowed(
   missing('scope', (action) => policy.someScopeAllows(action));
 }
 
-function checkPatterns(
-  config: Config,
-  actions: readonly string[],
-  lines: Lines,
-  hidden: boolean,
-  add: Add,
-): void {
-  for (const [pattern, path] of patternsOf(config, lines)) {
-    const meant = nearestPattern(pattern, actions);
-    if (meant === undefined) continue;
-    const message = hidden
-      ? 'this pattern covers no action of any route'
-      : `"${pattern}" covers no action of any route (did you mean "${meant}"?)`;
-    add(path, message);
-  }
-}
-
 /** Returns warnings for patterns that cover no action; several configurations may share the tables. */
-export function patternWarnings(
-  config: Config,
-  { lines, written }: Pick<Source, 'lines' | 'written'>,
-): ConfigWarning[] {
+export function patternWarnings(config: Config, lines: Lines): ConfigWarning[] {
   const { sites } = compilePolicy(config, {});
   const actions = [...sites.routes.flatMap(actionsOf), ...defaultActions(config)];
-  const hidden = isHidden(written);
   return patternsOf(config, lines)
     .filter(([pattern]) => !actions.some((action) => covers(pattern, action)))
-    .map(([pattern, path]) => {
+    .map(([, path]) => {
       const at = path.join('.');
-      const hint = hidden ? '' : suggestion(pattern, relatedActions(pattern, actions));
-      const message = `${at} covers no action of any route, so it has no effect${hint}`;
-      return { line: lines[at] ?? null, message };
+      return { line: lines[at] ?? null, message: `${at} covers no action of any route, so it has no effect` };
     });
-}
-
-/** Returns the actions on the resource of a pattern; all actions when there is none. */
-function relatedActions(pattern: string, actions: readonly string[]): readonly string[] {
-  const resource = pattern.slice(0, pattern.indexOf(':') + 1);
-  const related = actions.filter((action) => action.startsWith(resource));
-  return related.length === 0 ? actions : related;
 }
 
 /** Whether a rule contains an expanded value: these are not shown, so nothing is suggested either. */

@@ -3,7 +3,7 @@ import { builtInRoutes } from '../endpoints/endpoints.js';
 import { type Lines, Policy, positionOf } from '../policy/decide.js';
 import type { RouteDefinition } from '../policy/route.js';
 import { Router } from '../policy/routes.js';
-import { type PageSite, Sites } from '../policy/sites.js';
+import { type Site, Sites } from '../policy/sites.js';
 import { defaultUpstream, endpointSettings, namedHosts } from './derived.js';
 import type { Config } from './schema/config.js';
 
@@ -63,7 +63,7 @@ function isBelow(host: string, pattern: string): boolean {
   return pattern.startsWith('*') && host.endsWith(pattern.slice(1)) && host !== pattern;
 }
 
-function pageSite(config: Config, endpoints: EndpointSettings): PageSite | null {
+function pageSite(config: Config, endpoints: EndpointSettings): Site | null {
   const { cors, interface: { ui } } = config; // prettier-ignore
   if (!ui.enabled || ui.host === null) return null;
   const builtIn = builtInOf(config, { ...endpoints, page: ui.path });

@@ -55,6 +55,9 @@ function faultsOf(route: RouteDefinition, config: Config): RouteFault[] {
   add('path', segmentFault(route.path, segments) ?? parameterFault(parameters));
   if ((route.auth ?? 'required') === 'required' && route.action == null)
     add(null, 'expected an action, or auth: none or auth: deny');
+  for (const key of ['action', 'service', 'refuse_if_active_tokens'] as const)
+    if (route.auth === 'none' && route[key] != null)
+      add(key, 'has no effect with auth: none, which lets everybody through; remove one of them');
   if (route.body_on_read === 'allow' && route.methods?.some(expectsNoBody) === false)
     add('body_on_read', 'the route has neither GET nor HEAD; remove body_on_read');
   add('strip_prefix', prefixFault(route.path, route.strip_prefix));
@@ -207,27 +210,20 @@ function shapeOf(path: string): string[] {
 
 /** Returns the path that two shapes share when each is more specific somewhere. */
 function crossing(a: readonly string[], b: readonly string[]): string[] | undefined {
-  const common: string[] = [];
-  let [aNarrower, bNarrower] = [false, false];
-  for (let i = 0; ; i++) {
-    const [x, y] = [a[i], b[i]];
-    if (x === '*' || y === '*') {
-      if (x !== '*') aNarrower = true;
-      if (y !== '*') bNarrower = true;
-      // `*` stands for at least one segment, so the rest of the other path must not be empty.
-      const rest = (x === '*' ? b : a).slice(i);
-      if (rest.length === 0) return undefined;
-      common.push(...rest);
-      break;
-    }
-    if (x === undefined && y === undefined) break;
-    if (x === undefined || y === undefined) return undefined;
-    if (x !== ':' && y !== ':' && x !== y) return undefined;
-    if (x !== ':' && y === ':') aNarrower = true;
-    if (y !== ':' && x === ':') bNarrower = true;
-    common.push(x === ':' ? y : x);
-  }
-  return aNarrower && bNarrower ? common.map((s) => (s === ':' ? ':name' : s)) : undefined;
+  const [short, long] = a.length < b.length ? [a, b] : [b, a];
+  if (short.length < long.length && short.at(-1) !== '*') return undefined;
+  const pairs = long.map((segment, i) => [segment, short[i] ?? '*'] as const);
+  if (pairs.some(([x, y]) => x !== y && rank(x) === rank(y))) return undefined;
+  const isCrossing = [1, -1].every((sign) => pairs.some(([x, y]) => Math.sign(rank(x) - rank(y)) === sign));
+  if (!isCrossing) return undefined;
+  return pairs
+    .map(([x, y]) => (rank(x) < rank(y) ? y : x))
+    .map((segment) => (segment === ':' ? ':name' : segment));
+}
+
+/** How specific a segment is: `*`, a parameter, or a fixed one. */
+function rank(segment: string): number {
+  return segment === '*' ? 0 : segment === ':' ? 1 : 2;
 }
 
 export function sampleRequest(

@@ -1,62 +1,18 @@
 import { isRead, METHODS } from '../domain/methods.js';
 import { allows, type PolicyTables, positionOf } from '../policy/decide.js';
-import { isEquivalent, pathKey, type Route, type RouteDefinition } from '../policy/route.js';
-import type { Sites } from '../policy/sites.js';
+import { pathKey, type Route } from '../policy/route.js';
 import type { ConfigWarning } from './fault.js';
 import { type LoadedConfig, withShadow } from './load.js';
 import { compilePolicy } from './policy.js';
 import { samplePaths, sampleRequest } from './route-checks.js';
 import { patternWarnings } from './policy-checks.js';
 
-export function routeWarnings(loaded: Pick<LoadedConfig, 'config' | 'lines' | 'written'>): ConfigWarning[] {
-  return [...headWarnings(loaded), ...openWarnings(loaded), ...baseWarnings(loaded)];
-}
-
-const CHECKED_KEYS = ['action', 'service', 'refuse_if_active_tokens'] as const;
-
-function openWarnings({ config, lines }: Pick<LoadedConfig, 'config' | 'lines'>): ConfigWarning[] {
-  return config.routes.flatMap((route, i) => {
-    if (route.auth !== 'none') return [];
-    return CHECKED_KEYS.filter((key) => route[key] != null).map((key) => ({
-      line: lines[`routes.${i}.${key}`] ?? lines[`routes.${i}`] ?? null,
-      message: `routes.${i}.${key} has no effect with auth: none, which lets everybody through; remove one of them`,
-    }));
-  });
-}
-
-/** Warns of routes that take HEAD only because of GET, where another rule would decide otherwise. */
-function headWarnings({ config, lines }: Pick<LoadedConfig, 'config' | 'lines'>): ConfigWarning[] {
-  const { sites } = compilePolicy(config, lines);
-  const { sites: without } = compilePolicy({ ...config, routes: config.routes.map(withoutGet) }, lines);
-  return config.routes.flatMap((route, i): ConfigWarning[] => {
-    if (!impliesHead(route)) return [];
-    const { path, line } = positionOf(['routes', i], lines);
-    const others = samplePaths(route.path, config).flatMap((sample) => {
-      const [match, other] = [headOf(sites, route, sample), headOf(without, route, sample)];
-      if (match === null || other === null || match.route.position?.path !== path) return [];
-      return isEquivalent(match, other) ? [] : [other];
-    });
-    const [other] = others;
-    if (other === undefined) return [];
-    const message =
-      `${path} also handles HEAD, which ${other.route.position?.path} would decide differently; ` +
-      'write methods: [GET, HEAD] if that is intended, or give HEAD its own route';
-    return [{ line, message }];
-  });
-}
-
-function impliesHead({ methods }: RouteDefinition): boolean {
-  return methods?.includes('GET') === true && !methods.includes('HEAD');
-}
-
-function withoutGet<T extends RouteDefinition>(route: T): T {
-  return impliesHead(route)
-    ? { ...route, methods: route.methods?.filter((method) => method !== 'GET') }
-    : route;
-}
-
 /** Warns of `/x/*` where `/x` has a weaker rule: Hono and Express's `app.use` serve both alike. */
-function baseWarnings({ config, lines, written }: Parameters<typeof routeWarnings>[0]): ConfigWarning[] {
+export function routeWarnings({
+  config,
+  lines,
+  written,
+}: Pick<LoadedConfig, 'config' | 'lines' | 'written'>): ConfigWarning[] {
   const { sites } = compilePolicy(config, lines);
   return config.routes.flatMap((route, i): ConfigWarning[] => {
     const { path, line } = positionOf(['routes', i], lines);
@@ -93,11 +49,6 @@ function isWeaker(route: Route, than: Route, method: string, { roles, scopes }: 
   );
 }
 
-function headOf(sites: Sites, route: RouteDefinition, path: string) {
-  const match = sites.find(sampleRequest(route, 'HEAD', path));
-  return typeof match === 'string' ? null : match;
-}
-
 export function shadowWarnings(loaded: LoadedConfig): string[] {
   const { shadow } = loaded;
   const promoted = withShadow(loaded);
@@ -105,7 +56,7 @@ export function shadowWarnings(loaded: LoadedConfig): string[] {
   const { file, lines, sections } = shadow;
   const rules = { config: promoted.config, lines, written: promoted.written };
   const routes = sections.routes === undefined ? [] : routeWarnings(rules);
-  return [...routes, ...patternWarnings(rules.config, rules)].map(
+  return [...routes, ...patternWarnings(rules.config, lines)].map(
     ({ line, message }) => `${file}:${line}: warning: ${message}`,
   );
 }

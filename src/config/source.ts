@@ -1,3 +1,4 @@
+import { isUtf8 } from 'node:buffer';
 import { dirname, resolve } from 'node:path';
 import {
   type Document,
@@ -61,9 +62,11 @@ export function readSource(
   env: NodeJS.ProcessEnv,
   rule?: ExpansionRule,
 ): Source {
-  const bytes = readBytes(file);
+  const read = readText(file);
+  if ('fault' in read) throw new ConfigError([{ file, line: 1, column: 1, message: read.fault }]);
+  const text = read.value;
   const counter = new LineCounter();
-  const document = parseDocument(bytes, {
+  const document = parseDocument(text, {
     lineCounter: counter,
     uniqueKeys: true,
     prettyErrors: false,
@@ -73,12 +76,12 @@ export function readSource(
     const { line, col } = counter.linePos(offset);
     return { file, line: Math.max(1, line), column: Math.max(1, col), message };
   };
-  const character = characterFault(bytes);
+  const character = characterFault(text);
   const errors = [...document.errors, ...document.warnings];
   // The parser's errors would be about what follows from such a character.
   const found = character ? [character] : errors.map((error) => describeYamlError(error, document));
   const faults = firstOfEachLine(found.map(({ at: offset, message }) => at(offset, message)));
-  if (faults.length === 0) faults.push(...refuseUnsupported(document, bytes, at));
+  if (faults.length === 0) faults.push(...refuseUnsupported(document, text, at));
   const written: Record<string, string> = {};
   if (faults.length === 0)
     faults.push(...expand(document, { folder: dirname(file), schema, env, rule, at, written }));
@@ -99,25 +102,14 @@ function firstOfEachLine(faults: readonly Fault[]): Fault[] {
   return faults.filter(({ line }, i) => faults.findIndex((other) => other.line === line) === i);
 }
 
-function readBytes(file: string): string {
-  const fail = (message: string) => new ConfigError([{ file, line: 1, column: 1, message }]);
-  let bytes: Buffer;
+/** Returns the text of a file, or a fault that continues its name. */
+function readText(file: string): Replacement {
   try {
-    bytes = readRegularFile(file);
+    const bytes = readRegularFile(file);
+    // Replacement characters would change a secret.
+    return isUtf8(bytes) ? { value: new TextDecoder().decode(bytes) } : { fault: 'is not UTF-8 text' };
   } catch (error) {
-    throw fail(`cannot be read: ${describeSystemError(error)}`);
-  }
-  const text = textOf(bytes);
-  if (text === undefined) throw fail('is not UTF-8 text');
-  return text;
-}
-
-/** Returns undefined for what is not UTF-8: replacement characters would change a secret. */
-function textOf(bytes: Buffer): string | undefined {
-  try {
-    return new TextDecoder('utf-8', { fatal: true }).decode(bytes);
-  } catch {
-    return undefined;
+    return { fault: `cannot be read: ${describeSystemError(error)}` };
   }
 }
 
@@ -265,11 +257,8 @@ function variable(text: string, env: NodeJS.ProcessEnv): Replacement {
 
 /** Reads a file without a line break at its end. @param path relative to the folder */
 function readSecret(folder: string, path: string): Replacement {
-  try {
-    const text = textOf(readRegularFile(resolve(folder, path)));
-    if (text === undefined) return { fault: `the file ${path} is not UTF-8 text` };
-    return { value: text.replace(/\r?\n$/, '') };
-  } catch (error) {
-    return { fault: `the file ${path} cannot be read: ${describeSystemError(error)}` };
-  }
+  const read = readText(resolve(folder, path));
+  return 'fault' in read
+    ? { fault: `the file ${path} ${read.fault}` }
+    : { value: read.value.replace(/\r?\n$/, '') };
 }

@@ -189,3 +189,31 @@ export async function speaksHttp2({ host, port, timeout = PROBE_MS }: Destinatio
   const begun = once(session, 'remoteSettings', { signal: AbortSignal.timeout(timeout) });
   return begun.then(() => true, () => false).finally(() => session.on('error', () => undefined).destroy());
 } // prettier-ignore
+
+const REFUSALS: ReadonlySet<number> = new Set([
+  400, 401, 403, 407, 411, 413, 414, 417, 421, 422, 426, 429, 431, 501, 503, 505,
+]);
+/** By these, Latchkey reports that it let a request through to an upstream that did not respond. */
+const GATEWAY_FAULTS: ReadonlySet<number> = new Set([502, 504]);
+export const REDIRECTS: ReadonlySet<number> = new Set([301, 302, 303, 307, 308]);
+const LOGIN =
+  /(?:^|[/._?&=-])(?:log-?in|sign-?in|_latchkey|sso|oauth2?|oidc|saml2?|authorize|auth)(?=[/._?&=-]|$)/i;
+
+export function verdictOf(answer: ProbeResponse): 'refused' | 'passed' | 'unclear' | 'none' {
+  const { status } = answer;
+  if (status === 0) return 'none';
+  if (REDIRECTS.has(status) && valuesOf(answer, 'location').some((to) => LOGIN.test(to))) return 'refused';
+  if (status === 101 || (status >= 200 && status < 300) || status === 304) return 'passed';
+  if (REFUSALS.has(status)) return 'refused';
+  if (!isOfLatchkey(answer)) return 'unclear';
+  return GATEWAY_FAULTS.has(status) ? 'passed' : 'refused';
+}
+
+/** Whether a response has the form of Latchkey's own: JSON with `msg`, and a request id. */
+export function isOfLatchkey(answer: ProbeResponse): boolean {
+  return (
+    valuesOf(answer, 'content-type').join() === 'application/json' &&
+    valuesOf(answer, 'x-request-id').length > 0 &&
+    answer.body.startsWith('{"msg":"')
+  );
+}

@@ -1,36 +1,17 @@
 import { createHash } from 'node:crypto';
-import type { Deployment, Finding, Subject, Verdict } from './check.js';
-import { type Field, isLoopback, type Probe, type ProbeResponse, valuesOf } from './client.js';
-
-const REFUSALS: ReadonlySet<number> = new Set([
-  400, 401, 403, 407, 411, 413, 414, 417, 421, 422, 426, 429, 431, 501, 503, 505,
-]);
-/** By these, Latchkey reports that it let a request through to an upstream that did not respond. */
-const GATEWAY_FAULTS: ReadonlySet<number> = new Set([502, 504]);
-const REDIRECTS: ReadonlySet<number> = new Set([301, 302, 303, 307, 308]);
-const LOGIN =
-  /(?:^|[/._?&=-])(?:log-?in|sign-?in|_latchkey|sso|oauth2?|oidc|saml2?|authorize|auth)(?=[/._?&=-]|$)/i;
+import type { Deployment, Finding, Subject } from './check.js';
+import {
+  type Field,
+  isLoopback,
+  isOfLatchkey,
+  type Probe,
+  type ProbeResponse,
+  REDIRECTS,
+  valuesOf,
+  verdictOf,
+} from './client.js';
 
 const MAX_EVIDENCE = 6;
-
-export function verdictOf(answer: ProbeResponse): Verdict {
-  const { status } = answer;
-  if (status === 0) return 'none';
-  if (REDIRECTS.has(status) && valuesOf(answer, 'location').some((to) => LOGIN.test(to))) return 'refused';
-  if (status === 101 || (status >= 200 && status < 300) || status === 304) return 'passed';
-  if (REFUSALS.has(status)) return 'refused';
-  if (!isOfLatchkey(answer)) return 'unclear';
-  return GATEWAY_FAULTS.has(status) ? 'passed' : 'refused';
-}
-
-/** Whether a response has the form of Latchkey's own: JSON with `msg`, and a request id. */
-export function isOfLatchkey(answer: ProbeResponse): boolean {
-  return (
-    valuesOf(answer, 'content-type').join() === 'application/json' &&
-    valuesOf(answer, 'x-request-id').length > 0 &&
-    answer.body.startsWith('{"msg":"')
-  );
-}
 
 /** Returns a digest of a response without the parts that change each time: dates, numbers, ids. */
 export function shapeOf(answer: ProbeResponse): string {

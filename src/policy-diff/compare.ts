@@ -5,8 +5,7 @@
 import type { Candidate, LoadedConfig } from '../config/load.js';
 import type { Verdict } from '../gate/gate.js';
 import type { Match } from '../policy/route.js';
-import { type Change, type Finding, type PolicyDiff, Rows } from './report.js';
-import { decidingRules } from './rules.js';
+import { type Change, decidingRules, type Finding, type PolicyDiff, Rows } from './report.js';
 import { classify, hostsOf, type Matches, type RequestClass, type Variant, variantsOf } from './sample.js';
 import { namedService, type Names, NO_CREDENTIAL, type SampleSender, sampleSenders, Side } from './side.js';
 
@@ -30,7 +29,7 @@ export async function diffPolicies(
   const sides = [new Side(running, () => running.file), new Side(candidate.loaded, candidate.fileOf)] as const; // prettier-ignore
   const classes = classify(sides);
   const rows = new Rows(sides);
-  const comparison = new Comparison(sides, tablesOf(running.config.policy, candidate.loaded.config.policy));
+  const comparison = new Comparison(sides, [running.config.policy, candidate.loaded.config.policy]);
   const changes = new Map<string, boolean>();
   for (const [key, requests] of classes) {
     const found = await comparison.compare(key, requests);
@@ -56,34 +55,23 @@ export async function diffPolicies(
 
 type PolicySettings = LoadedConfig['config']['policy'];
 
-interface Tables {
-  readonly names: Names;
-  readonly differing: { readonly roles: ReadonlySet<string>; readonly scopes: ReadonlySet<string> };
-  readonly limitsDiffer: boolean;
-}
-
-function tablesOf(a: PolicySettings, b: PolicySettings): Tables {
-  const namesOf = (table: 'roles' | 'scopes') => [...new Set([a, b].flatMap((policy) => Object.keys(policy[table])))]; // prettier-ignore
-  const differing = (table: 'roles' | 'scopes') =>
-    new Set(namesOf(table).filter((name) => differ(a[table][name], b[table][name])));
-  return {
-    names: { roles: namesOf('roles'), scopes: namesOf('scopes') },
-    differing: { roles: differing('roles'), scopes: differing('scopes') },
-    limitsDiffer: differ(a.service_limited, b.service_limited),
-  };
-}
-
 class Comparison {
   decided = 0;
   readonly names: Names;
   readonly #sides: readonly [Side, Side];
-  readonly #tables: Tables;
+  /** Roles and scopes with other rules on the other side. */
+  readonly #differing: Record<keyof Names, ReadonlySet<string>>;
+  readonly #limitsDiffer: boolean;
 
-  constructor(sides: readonly [Side, Side], tables: Tables) {
-    this.names = tables.names;
+  constructor(sides: readonly [Side, Side], [a, b]: readonly [PolicySettings, PolicySettings]) {
+    const namesOf = (table: keyof Names) => [...new Set([a, b].flatMap((policy) => Object.keys(policy[table])))];
     this.#sides = sides;
-    this.#tables = tables;
-  }
+    this.names = { roles: namesOf('roles'), scopes: namesOf('scopes') };
+    const differing = (table: keyof Names) =>
+      new Set(this.names[table].filter((name) => differ(a[table][name], b[table][name])));
+    this.#differing = { roles: differing('roles'), scopes: differing('scopes') };
+    this.#limitsDiffer = differ(a.service_limited, b.service_limited);
+  } // prettier-ignore
 
   async compare(key: string, { head, matches }: RequestClass): Promise<Finding[]> {
     const found = new Map<string, Finding>();
@@ -102,8 +90,8 @@ class Comparison {
 
   /** Whether the policies treat a sender differently where both routes are alike. */
   readonly #isAffected = (role: string, scopes: readonly string[]): boolean => {
-    const { differing, limitsDiffer } = this.#tables;
-    return limitsDiffer || differing.roles.has(role) || scopes.some((scope) => differing.scopes.has(scope));
+    const { roles, scopes: differing } = this.#differing;
+    return this.#limitsDiffer || roles.has(role) || scopes.some((scope) => differing.has(scope));
   };
 
   /** Notes a decision that changes. @returns whether it changes for everybody */

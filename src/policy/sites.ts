@@ -2,14 +2,8 @@ import type { Readings } from '../domain/path.js';
 import type { Match, Route } from './route.js';
 import type { Router } from './routes.js';
 
-export interface PageSite {
-  /** As browsers send it: in lower case, with a port only if it is not the scheme's default. */
-  readonly host: string;
-  readonly router: Router;
-}
-
-export interface HostSite {
-  /** A name, or `*.` and a name; in lower case. */
+export interface Site {
+  /** A name, or `*.` and a name, in lower case. That of the page has its port, as browsers send it. */
   readonly host: string;
   readonly router: Router;
 }
@@ -28,7 +22,7 @@ export class Sites {
   readonly #others: Router;
   readonly #named = new Map<string, Router>();
   readonly #below: readonly (readonly [suffix: string, router: Router])[];
-  readonly #page: PageSite | null;
+  readonly #page: Site | null;
   readonly #pagePath: string | null;
   /** Origins that count as this server's own, besides those of the requested host. */
   readonly ownOrigins: ReadonlySet<string>;
@@ -36,9 +30,9 @@ export class Sites {
   /** @param pagePath null when the page is disabled */
   constructor(
     others: Router,
-    page: PageSite | null,
+    page: Site | null,
     pagePath: string | null = null,
-    named: readonly HostSite[] = [],
+    named: readonly Site[] = [],
     ownOrigins: readonly string[] = [],
   ) {
     this.#others = others;

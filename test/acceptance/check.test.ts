@@ -6,33 +6,6 @@ import { INSTALLED, run, temporaryFolder } from '../helpers/latchkey.js';
 const file = join(temporaryFolder(t), 'f.yaml');
 const UP = 'upstream: http://127.0.0.1:3000\n';
 
-t.test(
-  'check warns of HEAD requests that a GET route takes from another rule, and of checks that nobody makes',
-  async (t) => {
-    const tail = 'write methods: [GET, HEAD] if that is intended, or give HEAD its own route';
-    const other = (i: number, rule: string) =>
-      `${file}:${i + 3}: warning: routes.${i} also handles HEAD, which ${rule} would decide differently; ${tail}\n`;
-    const idle = (key: string) =>
-      `${file}:10: warning: routes.7.${key} has no effect with auth: none, which lets everybody through; remove one of them\n`;
-    const routes = `${UP}routes:
-  - { path: /open, methods: [GET], auth: none }
-  - { path: /said, methods: [GET, HEAD], auth: none }
-  - { path: "/a/:id", methods: [GET, PUT], action: a, service: id }
-  - { path: "/a/*", action: a }
-  - { path: /api, methods: [GET], action: api }
-  - { path: /h, methods: [GET], action: h }
-  - { path: /h, methods: [HEAD], action: i }
-  - { path: "/b/:id", auth: none, action: a, service: id }
-`;
-    writeFileSync(file, routes);
-    t.same(await run(['check', '--config', file]), {
-      code: 0,
-      stdout: `${file}: open to everybody, without a credential: GET /open, GET HEAD /said, /b/:id\n${file}: ok\n`,
-      stderr: other(0, 'default_route') + other(2, 'routes.3') + idle('action') + idle('service'),
-    });
-  },
-);
-
 t.test('check warns of /x/* where /x has no route and needs less', async (t) => {
   const routes = `${UP}policy: { roles: { admin: { allow: ['*'] }, user: { allow: ['api:*', 'read:*'] } } }
 default_route: { action: api }

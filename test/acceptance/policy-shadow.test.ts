@@ -169,7 +169,7 @@ t.test('refuses a shadow policy with errors like any other', async (t) => {
     t.match(refused.json.faults.join('\n'), message);
   }
   rmSync(shadowFile);
-  t.match((await reload()).json, { faults: [/latchkey\.yaml:\d+:1: policy_shadow: file not found/] });
+  t.match((await reload()).json, { faults: [/latchkey\.yaml:\d+:16: policy_shadow: file not found/] });
   t.same(await reported(before), before, 'the active one is kept');
 
   writeFileSync(shadowFile, stringify(NEXT));

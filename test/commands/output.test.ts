@@ -1,5 +1,5 @@
 import t from 'tap';
-import { asJson, relativeTime, renderTable } from '../../src/commands/terminal/output.js';
+import { asJson, relativeTime, renderList } from '../../src/commands/terminal/output.js';
 import { printable } from '../../src/util/text.js';
 import { forEachRow } from '../helpers/table.js';
 
@@ -39,15 +39,15 @@ t.test('client input neither moves the cursor nor reverses the text', async (t) 
 
 t.test('aligns columns by display width; omits empty ones', async (t) => {
   const rows = [
-    ['\u4f60\u597d', '', 'x'],
-    ['a', '', ''],
-    ['Jose\u0301', '', 'y'],
+    { name: '\u4f60\u597d', last_at: 'x' },
+    { name: 'a', empty: '' },
+    { name: 'Jose\u0301', last_at: 'y' },
   ];
   t.equal(
-    await renderTable(['NAME', 'EMPTY', 'LAST'], rows),
+    await renderList(rows, ['name', 'empty', 'last_at']),
     'NAME  LAST\n\u4f60\u597d  x\na\nJose\u0301  y\n',
   );
-  t.equal(await renderTable(['A', 'B'], [['a\nb', 'c']]), 'A         B\na\\u000ab  c\n');
+  t.equal(await renderList([{ a: 'a\nb', b: 'c' }], ['a', 'b']), 'A         B\na\\u000ab  c\n');
 });
 
 t.test('JSON escapes misleading characters of clients', async (t) => {

@@ -2,7 +2,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { stringify } from 'yaml';
-import { readLogLine } from '../../src/commands/access-log.js';
+import { readLogLine } from '../../src/commands/log-lines.js';
 import { Callers, Replayer } from '../../src/commands/replay-judge.js';
 import { replay } from '../../src/commands/replay.js';
 import { loadCandidate, loadConfig } from '../../src/config/load.js';

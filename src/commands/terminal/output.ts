@@ -87,17 +87,20 @@ export async function reportParts(
   else if (options.json) print('\n]\n');
 }
 
+/** Columns that are empty in every row are left out. */
 export async function renderList(rows: readonly object[], columns: readonly string[]): Promise<string> {
-  const headings = columns.map((name) =>
-    name
-      .replace(/_(?:at|id)$/, '')
-      .replaceAll('_', ' ')
-      .toUpperCase(),
+  const { default: stringWidth } = await import('string-width');
+  const shown = rows.map((row) =>
+    columns.map((name) => printable(cellOf((row as Readonly<Record<string, Cell>>)[name]))),
   );
-  const cells = rows.map((row) =>
-    columns.map((name) => cellOf((row as Readonly<Record<string, Cell>>)[name])),
-  );
-  return renderTable(headings, cells);
+  const kept = columns.map((_, c) => c).filter((c) => shown.some((row) => row[c] !== ''));
+  const headings = columns.map((name) => name.replace(/_(?:at|id)$/, '').replaceAll('_', ' ').toUpperCase()); // prettier-ignore
+  const cells = [headings, ...shown].map((row) => kept.map((c) => row[c] ?? ''));
+  const widths = kept.map((_, c) => Math.max(...cells.map((row) => stringWidth(row[c] ?? ''))));
+  const lines = cells.map((row) =>
+    row.map((text, c) => text + ' '.repeat((widths[c] ?? 0) - stringWidth(text))).join('  ').trimEnd(),
+  ); // prettier-ignore
+  return `${lines.join('\n')}\n`;
 }
 
 type Cell = string | number | boolean | readonly string[] | null | undefined;
@@ -124,24 +127,6 @@ export function reportRecord(options: { readonly json?: true }, value: object): 
 
 export function asJson(value: unknown): string {
   return `${printableLines(JSON.stringify(value, null, 2))}\n`;
-}
-
-/** Columns that are empty in every row are left out. */
-export async function renderTable(
-  heading: readonly string[],
-  rows: readonly (readonly string[])[],
-): Promise<string> {
-  const { default: stringWidth } = await import('string-width');
-  const kept = heading.map((_, column) => column).filter((c) => rows.some((row) => (row[c] ?? '') !== ''));
-  const cells = [heading, ...rows].map((row) => kept.map((c) => printable(row[c] ?? '')));
-  const widths = kept.map((_, c) => Math.max(...cells.map((row) => stringWidth(row[c] ?? ''))));
-  const lines = cells.map((row) =>
-    row
-      .map((text, c) => text + ' '.repeat((widths[c] ?? 0) - stringWidth(text)))
-      .join('  ')
-      .trimEnd(),
-  );
-  return `${lines.join('\n')}\n`;
 }
 
 const STEPS: readonly [Intl.RelativeTimeFormatUnit, number][] = [

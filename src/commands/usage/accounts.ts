@@ -15,7 +15,18 @@ const storeWork = async () => import('../store.js');
 const tokenWork = async () => import('../token.js');
 const userWork = async () => import('../user.js');
 
-export function applyCommand(): Command {
+export function accountCommands(): Command[] {
+  return [
+    applyCommand(),
+    userCommand(),
+    tokenCommand(),
+    sessionCommand(),
+    hashPasswordCommand(),
+    storeCommand(),
+  ];
+}
+
+function applyCommand(): Command {
   return new Command('apply')
     .description('apply a directory file to the store: customers, users, services, legacy keys and declared tokens')
     .addOption(configOption())
@@ -31,14 +42,14 @@ nothing.`)
     .action(calls(storeWork, 'apply'));
 } // prettier-ignore
 
-export function hashPasswordCommand(): Command {
+function hashPasswordCommand(): Command {
   return new Command('hash-password')
     .description('ask for a password and print the password_hash for a directory file')
     .addOption(passwordFileOption())
     .action(calls(async () => import('../init.js'), 'hashPassword'));
 }
 
-export function userCommand(): Command {
+function userCommand(): Command {
   const user = new Command('user').description('list, show and change users; also while a server is running');
   const add = adderTo(user, userWork);
   const addWithUser = (name: string, work: keyof typeof import('../user.js'), description: string) =>
@@ -54,7 +65,7 @@ export function userCommand(): Command {
   return user;
 } // prettier-ignore
 
-export function tokenCommand(): Command {
+function tokenCommand(): Command {
   const token = new Command('token').description('list, show, create, rotate, suspend and revoke API tokens; also while a server is running');
   const add = adderTo(token, tokenWork);
 
@@ -77,7 +88,7 @@ export function tokenCommand(): Command {
   return token;
 } // prettier-ignore
 
-export function sessionCommand(): Command {
+function sessionCommand(): Command {
   const session = new Command('session').description('list and end login sessions; also while a server is running');
   const add = adderTo(session, sessionWork);
   withUser(add('list', 'list', 'list active sessions, most recently used first'), 'only those of this user');
@@ -85,7 +96,7 @@ export function sessionCommand(): Command {
   return session;
 } // prettier-ignore
 
-export function storeCommand(): Command {
+function storeCommand(): Command {
   const store = new Command('store').description('copy, back up and restore a store');
   store
     .command('copy')

@@ -11,7 +11,11 @@ import {
 } from '../terminal/options.js';
 import { METHODS } from '../../domain/methods.js';
 
-export function initCommand(): Command {
+export function configurationCommands(): Command[] {
+  return [initCommand(), checkCommand(), explainCommand(), policyCommand(), schemaCommand()];
+}
+
+function initCommand(): Command {
   return new Command('init')
     .description('write a first configuration and a directory file with one superuser')
     .argument('[dir]', 'the folder for latchkey.yaml and directory.yaml', '.')
@@ -23,7 +27,7 @@ overwrites a file.`)
     .action(calls(async () => import('../init.js'), 'init'));
 } // prettier-ignore
 
-export function checkCommand(): Command {
+function checkCommand(): Command {
   return new Command('check')
     .description('validate a configuration and print each error as FILE:LINE:COLUMN: message')
     .addOption(configOption())
@@ -43,7 +47,7 @@ status or a reason.`)
     .action(calls(async () => import('../check.js'), 'check'));
 } // prettier-ignore
 
-export function explainCommand(): Command {
+function explainCommand(): Command {
   return new Command('explain')
     .description('show the decision for a request, and each rule that leads to it')
     .addOption(configOption())
@@ -72,7 +76,7 @@ function method(text: string): string {
   return text;
 }
 
-export function schemaCommand(): Command {
+function schemaCommand(): Command {
   return new Command('schema')
     .description('print the JSON Schema of a file, for editors')
     .addArgument(
@@ -86,7 +90,7 @@ export function schemaCommand(): Command {
     .action(calls(async () => import('../check.js'), 'printSchema'));
 }
 
-export function policyCommand(): Command {
+function policyCommand(): Command {
   return new Command('policy')
     .description('see what a different policy would change')
     .addCommand(diffCommand());

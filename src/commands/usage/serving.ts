@@ -7,14 +7,25 @@ import { calls, collect, configOption, httpUrl, jsonOption, originUrl } from '..
 
 const MAX_PORT = 65_535;
 
-export function serveCommand(): Command {
+export function servingCommands(): Command[] {
+  return [
+    serveCommand(),
+    demoCommand(),
+    reloadCommand(),
+    healthcheckCommand(),
+    fleetCommand(),
+    doctorCommand(),
+  ];
+}
+
+function serveCommand(): Command {
   return new Command('serve')
     .description('start the server; SIGTERM stops it, SIGHUP reloads')
     .addOption(configOption())
     .action(calls(async () => import('../serve.js'), 'serve'));
 }
 
-export function demoCommand(): Command {
+function demoCommand(): Command {
   return new Command('demo')
     .description('start a server with sample users, and print curl commands to try')
     .option('--upstream <url>', 'the API to protect (default: a built-in one that shows what it receives)', originUrl)
@@ -28,21 +39,21 @@ function port(text: string): string {
   throw new InvalidArgumentError(`Expected a number from 0 to ${MAX_PORT}; 0 picks a free port.`);
 }
 
-export function healthcheckCommand(): Command {
+function healthcheckCommand(): Command {
   return new Command('healthcheck')
     .description('exit with 0 if the server of this configuration is ready')
     .addOption(configOption())
     .action(calls(async () => import('../servers.js'), 'healthcheck'));
 }
 
-export function reloadCommand(): Command {
+function reloadCommand(): Command {
   return new Command('reload')
     .description('make the server of this configuration reload it; if it refuses, exit with 1 and say why')
     .addOption(configOption())
     .action(calls(async () => import('../servers.js'), 'reload'));
 }
 
-export function fleetCommand(): Command {
+function fleetCommand(): Command {
   return new Command('fleet')
     .description('list the sidecars that are up, by their heartbeats in the store')
     .addOption(configOption())
@@ -61,7 +72,7 @@ configurations.`,
 
 const MAX_PATHS = 8;
 
-export function doctorCommand(): Command {
+function doctorCommand(): Command {
   return new Command('doctor')
     .description('examine a deployment from outside, and show how to fix what is wrong')
     .requiredOption('--url <url>', 'the deployment as clients reach it, like https://api.example', originUrl)

@@ -25,11 +25,7 @@ export const interfaceSchema = z.strictObject({
     .default(true)
     .describe('Whether to accept an API token in `Authorization: Bearer`, `Token` or `ApiKey`'),
   basic: flag.default(true).describe('Whether to accept an API token in `Authorization: Basic`'),
-  key_headers: z
-    .array(fieldName)
-    .default([])
-    .describe('More headers that carry a token, like Service-Key')
-    .meta({ example: '[X-API-Key]' }),
+  key_headers: z.array(fieldName).default([]).describe('More headers that carry a token, like Service-Key'),
   realm: text
     .regex(/^[ !#-[\]-~]{1,100}$/, 'expected up to 100 ASCII characters without quotes and backslashes')
     .default('api')
@@ -42,9 +38,9 @@ export const interfaceSchema = z.strictObject({
   )
     .describe('OAuth metadata (RFC 9728) for MCP clients, with the issuers of `jwt_issuers`')
     .meta({ example: '{ resource: "https://api.example/mcp" }' }),
-  hosts: orNull(z.array(hostName).min(1))
-    .describe('Hosts that serve the built-in endpoints and the page; null: every host')
-    .meta({ example: '[login.example.com]' }),
+  hosts: orNull(z.array(hostName).min(1)).describe(
+    'Hosts that serve the built-in endpoints and the page; null: every host',
+  ),
   account_endpoints: flag
     .default(false)
     .describe('Whether to serve GET /current_user, GET /current_customer, GET /verify and POST /sudo'),
@@ -57,6 +53,5 @@ export const interfaceSchema = z.strictObject({
       ).describe('A separate host for the page, which serves no upstream'),
     })
     .prefault({})
-    .describe('The web page where users see, create and revoke tokens')
-    .meta({ example: '{ enabled: false }' }),
+    .describe('The web page where users see, create and revoke tokens'),
 });

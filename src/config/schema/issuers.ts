@@ -137,13 +137,11 @@ const providerSchema = z.strictObject({
       `expected none of the parameters that Latchkey sets: ${[...OWN_PARAMETERS].join(', ')}`,
     )
     .default({})
-    .describe('More parameters of the authorization request')
-    .meta({ example: '{ prompt: select_account, domain_hint: example.com }' }),
+    .describe('More parameters of the authorization request'),
   scopes: z
     .array(text.regex(/^[!#-[\]-~]+$/, 'expected a scope without spaces'))
     .default(['openid', 'email', 'profile'])
-    .describe('The scopes to request; openid is always included')
-    .meta({ example: '[openid, email, profile]' }),
+    .describe('The scopes to request; openid is always included'),
   login_claim: claimName
     .default('email')
     .describe('The claim that becomes the login name; email requires email_verified: true'),

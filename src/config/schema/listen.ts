@@ -54,13 +54,11 @@ export const listenSchema = z.strictObject({
   trusted_proxies: z
     .array(proxyAddress)
     .default([])
-    .describe('Addresses and ranges of proxies whose X-Forwarded-* fields are trusted')
-    .meta({ example: '[10.0.0.0/8]' }),
+    .describe('Addresses and ranges of proxies whose X-Forwarded-* fields are trusted'),
   public_origins: z
     .array(browserOrigin)
     .default([])
-    .describe("Origins that count as this server's own, beside Host and login.public_url")
-    .meta({ example: '[https://api.example:8443]' }),
+    .describe("Origins that count as this server's own, beside Host and login.public_url"),
   ready_path: orNull(
     text.regex(PLAIN_PATH, 'expected a path like /healthz, of letters, digits, ".", "_", "~" and "-"'),
   ).describe('A path with the status 200 if requests are served, else 503, for everybody; null: none'),
@@ -80,8 +78,7 @@ export const decisionSchema = z.strictObject({
   grpc: orNull(z.strictObject(listener('127.0.0.1', 9903)))
     .describe(
       'A gRPC listener for Envoy (envoy.service.auth.v3.Authorization/Check); off unless set',
-    )
-    .meta({ example: '{ port: 9903 }' }),
+    ),
 }); // prettier-ignore
 
 export interface ListenAddress {

@@ -78,16 +78,8 @@ export const corsSchema = z.strictObject({
   methods: orNull(z.array(forwardedMethod).min(1)).describe(
     'Methods that pages may use; null: the methods of the route',
   ),
-  headers: z
-    .array(header)
-    .default([])
-    .describe('Request headers that pages may set, such as Service-Key')
-    .meta({ example: '[Content-Type, Service-Key]' }),
-  expose: z
-    .array(header)
-    .default([])
-    .describe('Response headers that pages may read')
-    .meta({ example: '[X-Request-Id]' }),
+  headers: z.array(header).default([]).describe('Request headers that pages may set, such as Service-Key'),
+  expose: z.array(header).default([]).describe('Response headers that pages may read'),
   credentials: flag.default(false).describe('Whether pages may send cookies and read the responses'),
   max_age: duration.prefault('10m').describe('How long browsers cache the response to a preflight'),
 });
@@ -102,12 +94,8 @@ const pattern = z
   );
 
 const rules = {
-  allow: z.array(pattern).default([]).describe('Actions that are allowed').meta({ example: '["*:read"]' }),
-  deny: z
-    .array(pattern)
-    .default([])
-    .describe('Actions that are denied, also if allowed')
-    .meta({ example: '["billing:*"]' }),
+  allow: z.array(pattern).default([]).describe('Actions that are allowed'),
+  deny: z.array(pattern).default([]).describe('Actions that are denied, also if allowed'),
 };
 
 const role = z.strictObject(rules).meta({ example: '{ allow: ["*:read"] }' });
@@ -192,8 +180,7 @@ export const routeSchema = z
     idle_timeout: timeLimit.optional().describe('Replaces that of the upstream'),
     max_body: size(1, 1_099_511_627_776)
       .optional()
-      .describe('Maximum size of a request body; no limit if not set')
-      .meta({ example: '2GiB' }),
+      .describe('Maximum size of a request body; no limit if not set'),
     body_on_read: bodyOnRead,
     service_worker: z
       .enum(['allow', 'refuse'], 'expected allow or refuse')
@@ -220,8 +207,7 @@ export const policySchema = z.strictObject({
       deny: z.array(pattern).default([]).describe('Actions that service-limited tokens may not use'),
     })
     .prefault(SERVICE_LIMITED)
-    .describe('What a token that is limited to services may not do')
-    .meta({ example: '{ deny: ["user:write"] }' }),
+    .describe('What a token that is limited to services may not do'),
 });
 
 export const defaultRouteSchema = z.strictObject({

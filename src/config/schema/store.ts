@@ -43,9 +43,7 @@ const redis = z
         'expected redis://[user:password@]host[:port][/database] or rediss://, with every other character escaped',
       ),
     ).describe('A single node: redis://[user:password@]host:port[/database]; rediss:// uses TLS'),
-    cluster: orNull(z.array(address).min(1))
-      .describe('Addresses of some nodes of a Redis Cluster')
-      .meta({ example: '["redis-1:6379", "redis-2:6379"]' }),
+    cluster: orNull(z.array(address).min(1)).describe('Addresses of some nodes of a Redis Cluster'),
     sentinel: orNull(
       z.strictObject({
         master: text.describe('The name of the master'),
@@ -94,11 +92,9 @@ const postgres = z.strictObject({
   url: postgresUrl.describe(
     'The server and database: postgres://[user[:password]@]host[:port]/database; ?sslmode=require uses TLS',
   ),
-  listener_url: orNull(postgresUrl)
-    .describe(
-      'The same database without a connection pooler, if url leads to one in transaction mode: for one connection that listens for changes',
-    )
-    .meta({ example: 'postgres://db.internal:5432/latchkey' }),
+  listener_url: orNull(postgresUrl).describe(
+    'The same database without a connection pooler, if url leads to one in transaction mode: for one connection that listens for changes',
+  ),
   schema: text
     .regex(/^[a-z_][a-z0-9_]{0,39}$/, 'expected at most 40 lower-case letters, digits and underscores')
     .default('latchkey')

@@ -17,12 +17,10 @@ export const addresses = z
   .max(MAX_ADDRESSES, `expected at most ${MAX_ADDRESSES} addresses and ranges`);
 
 const limitsSchema = z.strictObject({
-  rate: orNull(rate)
-    .describe('Requests that a token may make per period, like 600/1m; null: no limit')
-    .meta({ example: '600/1m' }),
-  addresses: orNull(addresses)
-    .describe('Client addresses and ranges from which tokens are accepted; null: any')
-    .meta({ example: '[10.0.0.0/8]' }),
+  rate: orNull(rate).describe('Requests that a token may make per period, like 600/1m; null: no limit'),
+  addresses: orNull(addresses).describe(
+    'Client addresses and ranges from which tokens are accepted; null: any',
+  ),
 });
 
 const rotationSchema = z.strictObject({
@@ -46,23 +44,17 @@ export const tokensSchema = z.strictObject({
   max_lifetime: orNull(positiveDuration).describe(
     'Longest lifetime of a token, and the one of a token without an expiry; null: no limit',
   ),
-  rotation: rotationSchema
-    .prefault({})
-    .describe('Rotation: replacing a token with a new one')
-    .meta({ example: '{ overlap: 24h }' }),
+  rotation: rotationSchema.prefault({}).describe('Rotation: replacing a token with a new one'),
   owner_login_within: orNull(
     durationBetween(1_000, 3_153_600_000_000, 'expected a duration from 1s to 36500d'),
   ).describe("How long tokens work after their owner's last login at a provider; null: no limit"),
   last_seen_interval: timeLimit
     .prefault('1s')
     .describe('How often the last uses of tokens are written to the store'),
-  warn_before: orNull(positiveDuration)
-    .describe('How long before the expiry of a token Latchkey warns of it; null: never')
-    .meta({ example: '14d' }),
-  limits: limitsSchema
-    .prefault({})
-    .describe('Limits for tokens that set none themselves')
-    .meta({ example: '{ rate: 600/1m }' }),
+  warn_before: orNull(positiveDuration).describe(
+    'How long before the expiry of a token Latchkey warns of it; null: never',
+  ),
+  limits: limitsSchema.prefault({}).describe('Limits for tokens that set none themselves'),
 });
 
 export const sessionsSchema = z.strictObject({

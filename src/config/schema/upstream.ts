@@ -45,8 +45,7 @@ export const upstreamSchema = z
       .describe('Concurrent requests and WebSockets to all addresses, in each process'),
     max_waiting: integer(0, 1_000_000).default(1_024).describe('Requests that may wait for a free connection'),
     wait_timeout: timeLimit.prefault('10s').describe('Longest wait for a free connection'),
-    health_check: orNull(healthCheck).describe('Active health checks of each address')
-      .meta({ example: '{ path: /healthz }' }),
+    health_check: orNull(healthCheck).describe('Active health checks of each address'),
     host: hostField.default('preserve')
       .describe("The Host to send: preserve (the client's), upstream (the URL's), or a host name"),
     tls: orNull(tls).describe('TLS settings for https; the certificate is always verified'),

@@ -1,15 +1,7 @@
 import { counted } from '../../util/text.js';
 import type { Check, Deployment, Finding, Outcome, Subject } from '../check.js';
-import { destinationOf, type Field, type ProbeResponse } from '../client.js';
-import {
-  describeAnswer,
-  findingOf,
-  findingsOf,
-  isOfLatchkey,
-  onLoopback,
-  tryOnRefused,
-  verdictOf,
-} from '../compare.js';
+import { destinationOf, type Field, type ProbeResponse, isOfLatchkey, verdictOf } from '../client.js';
+import { describeAnswer, findingOf, findingsOf, onLoopback, tryOnRefused } from '../compare.js';
 import { IDENTITY_HEADERS } from './identity.js';
 
 /** Whether paths need a credential at all, without which the other checks have nothing to compare. */

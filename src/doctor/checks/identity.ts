@@ -1,18 +1,16 @@
 import { IDENTITY_PRESETS } from '../../config/schema/identity-presets.js';
 import { counted } from '../../util/text.js';
 import type { Check, Deployment, Finding, Subject } from '../check.js';
-import type { Field, Probe } from '../client.js';
+import { type Field, type Probe, isOfLatchkey, verdictOf } from '../client.js';
 import {
   type Alteration,
   changesAnswer,
   echoedIn,
   findingOf,
   findingsOf,
-  isOfLatchkey,
   letIn,
   probeOf,
   tryOnRefused,
-  verdictOf,
 } from '../compare.js';
 
 const { headers, reserved } = IDENTITY_PRESETS.latchkey;

@@ -1,6 +1,6 @@
 import type { Check, Deployment } from '../check.js';
-import type { ProbeResponse } from '../client.js';
-import { type Alteration, findingsOf, shapeOf, tryOnRefused, verdictOf } from '../compare.js';
+import { type ProbeResponse, verdictOf } from '../client.js';
+import { type Alteration, findingsOf, shapeOf, tryOnRefused } from '../compare.js';
 
 /** Paths that proxies often exempt from the check. */
 const OPEN_PATHS: readonly string[] = [

@@ -1,4 +1,4 @@
-import type { Check, Deployment, Finding, Severity } from '../check.js';
+import type { Check, Deployment, Finding } from '../check.js';
 import {
   type Destination,
   destinationOf,
@@ -7,8 +7,9 @@ import {
   type ProbeResponse,
   speaksHttp2,
   valuesOf,
+  verdictOf,
 } from '../client.js';
-import { describeAnswer, findingOf, isLocal, onLoopback, verdictOf } from '../compare.js';
+import { describeAnswer, findingOf, isLocal, onLoopback } from '../compare.js';
 import { IDENTITY_HEADERS } from './identity.js';
 
 const ADMIN_PORT = 9901;
@@ -73,13 +74,10 @@ async function openAdmin(deployment: Deployment, to: Destination, isNamed: boole
   const answers = !isNamed || showsAdmin(near) ? near : await probeAdmin(deployment, to, to.authority);
   const origin = `http${to.isTls ? 's' : ''}://${to.host}:${to.port}`;
   const evidence = answers.map((answer, i) => `GET ${origin}${ADMIN_PATHS[i]}: ${describeAnswer(answer)}`);
-  const severity = isNamed ? (showsAdmin(answers) ? 'serious' : 'warning') : severityAt(answers);
+  // On loopback, only this machine can reach it.
+  const isSerious = isNamed ? showsAdmin(answers) : !isLocal(answers);
+  const severity = isSerious ? 'serious' : 'warning';
   return [{ severity, summary: `The admin port responds at ${origin}${onLoopback(answers)}`, evidence }];
-}
-
-/** Returns the severity of an open port: on loopback, only this machine can reach it. */
-function severityAt(answers: readonly ProbeResponse[]): Severity {
-  return isLocal(answers) ? 'warning' : 'serious';
 }
 
 async function forwardedAdmin(deployment: Deployment): Promise<Finding[]> {
@@ -139,7 +137,7 @@ export const decisionPort: Check = {
 
 async function openDecision(deployment: Deployment, to: Destination, isNamed: boolean): Promise<Finding[]> {
   const answers = await Promise.all(PROTOCOL_PATHS.map(async (target) => deployment.send({ target }, to)));
-  const severity = isNamed ? 'serious' : severityAt(answers);
+  const severity = !isNamed && isLocal(answers) ? 'warning' : 'serious';
   const at = `http://${to.host}:${to.port}${onLoopback(answers)}`;
   if (isNamed ? answers.some(({ status }) => status !== 0) : answers.some(isDecision))
     return findingOf(severity, `The decision port responds at ${at}`, answers.map((answer, i) => `GET http://${to.host}:${to.port}${PROTOCOL_PATHS[i]}: ${describeAnswer(answer)}`));

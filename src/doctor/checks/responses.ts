@@ -4,8 +4,8 @@
 
 import { isIP } from 'node:net';
 import type { Check, Deployment, Finding } from '../check.js';
-import { destinationOf, isPrivateAddress, valuesOf } from '../client.js';
-import { describeAnswer, findingOf, verdictOf } from '../compare.js';
+import { destinationOf, isPrivateAddress, valuesOf, verdictOf } from '../client.js';
+import { describeAnswer, findingOf } from '../compare.js';
 
 export const redirects: Check = {
   name: 'redirects',

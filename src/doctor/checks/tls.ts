@@ -9,8 +9,10 @@ import {
   type ProbeResponse,
   valuesOf,
   withTls,
+  isOfLatchkey,
+  verdictOf,
 } from '../client.js';
-import { describeAnswer, findingOf, isOfLatchkey, shapeOf, verdictOf } from '../compare.js';
+import { describeAnswer, findingOf, shapeOf } from '../compare.js';
 
 const DAY_MS = 86_400_000;
 /** Days before the expiry of a certificate at which its renewal is late. */
@@ -55,8 +57,7 @@ async function examine(deployment: Deployment): Promise<Outcome> {
     findings.push(...certificateFindings(socket));
     return `${socket.getProtocol()}, certificate valid until ${socket.getPeerCertificate().valid_to}`;
   });
-  for (const version of OLD_VERSIONS)
-    if (await accepts(deployment, version)) findings.push(oldVersion(version)); // oxlint-disable-line no-await-in-loop -- one connection at a time
+  for (const version of OLD_VERSIONS) findings.push(...(await versionFindings(deployment, version))); // oxlint-disable-line no-await-in-loop -- one connection at a time
   findings.push(...(await plainFindings(deployment)));
   return { findings, seen };
 }
@@ -97,21 +98,17 @@ function certificateFinding(summary: string, { subject, subjectaltname, issuer }
   };
 }
 
-async function accepts(deployment: Deployment, version: SecureVersion): Promise<boolean> {
+/** Returns a finding if a handshake with an old version alone succeeds. */
+async function versionFindings(deployment: Deployment, version: SecureVersion): Promise<Finding[]> {
   deployment.countRequest();
   const offer = { minVersion: version, maxVersion: version, ciphers: 'ALL:@SECLEVEL=0' };
-  return withTls(deployment.to, offer, () => true).catch(() => false);
+  const isAccepted = await withTls(deployment.to, offer, () => true).catch(() => false);
+  const evidence = isAccepted ? [`a handshake with ${version} alone succeeded`] : [];
+  return findingOf('serious', `${version.replace(/^TLSv1$/, 'TLSv1.0')} is accepted`, evidence, NEW_VERSIONS);
 }
 
-function oldVersion(version: SecureVersion): Finding {
-  return {
-    severity: 'serious',
-    summary: `${version.replace(/^TLSv1$/, 'TLSv1.0')} is accepted`,
-    evidence: [`a handshake with ${version} alone succeeded`],
-    remedy:
-      'Accept TLS 1.2 and 1.3 only (nginx: ssl_protocols TLSv1.2 TLSv1.3). RFC 8996 forbids older versions.',
-  };
-}
+const NEW_VERSIONS =
+  'Accept TLS 1.2 and 1.3 only (nginx: ssl_protocols TLSv1.2 TLSv1.3). RFC 8996 forbids older versions.';
 
 const HTTP_PORT = 80;
 const HTTPS_PORT = 443;

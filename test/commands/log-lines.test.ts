@@ -1,8 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
-import { hasCaller, readLogLine } from '../../src/commands/access-log.js';
-import { linesOf } from '../../src/commands/lines.js';
+import { hasCaller, linesOf, readLogLine } from '../../src/commands/log-lines.js';
 import { temporaryFolder } from '../helpers/latchkey.js';
 
 const ENTRY = {
