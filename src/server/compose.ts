@@ -66,7 +66,12 @@ async function start(options: ServeOptions): Promise<void> {
   });
   const parts = { opened, sink, tracing, seen };
   if (cluster.isWorker) await serveAsWorker(options.loaded, parts);
-  else await serveAsPrimary(options, parts);
+  else {
+    await serveAsPrimary(options, parts).catch(async (error: unknown) => {
+      await sink.flush();
+      throw error;
+    });
+  }
 }
 
 interface Parts {
