@@ -13,17 +13,10 @@ import {
 } from './fault.js';
 import type { Path } from './yaml.js';
 import { checkSource } from './check-source.js';
-import { isSecret, secretKeys } from './schema-walk.js';
-import { type ExpansionRule, readSource, type Source } from './source.js';
+import { readSource, type Source } from './source.js';
 import type { Config } from './schema/config.js';
 import type { EpochMs } from '../util/time.js';
 import type { Lines } from '../policy/decide.js';
-
-/** Other user data appears in responses and logs, where an expanded secret would leak. */
-const EXPANSION: ExpansionRule = {
-  allowed: (path) => isSecret(directorySchema, path),
-  where: secretKeys(directorySchema).join(', '),
-};
 
 const NO_SECTIONS =
   'the file declares nothing, so every user would be removed; write "customers: []" if that is intended';
@@ -38,7 +31,8 @@ export function loadDirectory(
   rules?: DirectoryRules,
   warn?: (message: string) => void,
 ): CheckedDirectory {
-  const source = readSource(resolve(file), directorySchema, env, EXPANSION);
+  // Other user data appears in responses and logs, where an expanded secret would leak.
+  const source = readSource(resolve(file), directorySchema, env, true);
   const directory = checkSource(source, directorySchema);
   if (isWithoutSections(source.value)) throw new ConfigError([source.fault([], NO_SECTIONS)]);
   const problems = problemsOf((add) => crossCheck(directory, isReadableByOthers(source.file), rules, add));

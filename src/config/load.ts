@@ -137,29 +137,18 @@ function deepFreeze<T>(value: T): T {
 export type Sections = Partial<Pick<Config, 'policy' | 'routes' | 'default_route'>>;
 
 /** The rules of `policy_shadow`, as plain data, so that processes can send them to each other. */
-export interface LoadedShadow {
-  readonly file: string;
+export interface LoadedShadow extends Pick<LoadedConfig, 'file' | 'lines' | 'written'> {
   readonly sections: Sections;
-  readonly lines: Lines;
-  readonly written: Readonly<Record<string, string>>;
 }
 
-export interface Rules {
-  readonly config: Config;
-  readonly lines: Lines;
-  readonly written: Readonly<Record<string, string>>;
-}
+export type Rules = Pick<LoadedConfig, 'config' | 'lines' | 'written'>;
 
 /** Returns the configuration with the sections of its shadow policy in place of its own; null without one. */
 export function withShadow(loaded: Rules & { readonly shadow: LoadedShadow | null }): Rules | null {
   return loaded.shadow === null ? null : promoted(loaded, loaded.shadow);
 }
 
-function promoted(
-  { config, lines, written }: Rules,
-  shadow: Pick<LoadedShadow, 'sections' | 'lines' | 'written'>,
-): Rules {
-  const { sections } = shadow;
+function promoted({ config, lines, written }: Rules, { sections, ...shadow }: LoadedShadow): Rules {
   return {
     config: { ...config, ...sections },
     lines: { ...withoutSections(lines, sections), ...shadow.lines },
@@ -172,17 +161,13 @@ export function loadShadow(loaded: Rules, env: NodeJS.ProcessEnv): LoadedShadow 
   const file = loaded.config.policy_shadow;
   if (file === null) return null;
   const source = readSource(file, shadowSchema, env);
-  const sections = checkSections(source);
   const { lines, written } = source;
-  const rules = promoted(loaded, { sections, lines, written });
+  const shadow = { file, sections: checkSource(source, shadowSchema) as Sections, lines, written };
+  const rules = promoted(loaded, shadow);
   // Other sections are only used with the shadow policy once it is promoted.
-  const isOwn = ({ path }: Problem) => Object.hasOwn(sections, path[0] ?? '');
+  const isOwn = ({ path }: Problem) => Object.hasOwn(shadow.sections, path[0] ?? '');
   throwProblems(crossCheck(rules.config, rules).filter(isOwn), source);
-  return { file, sections, lines, written };
-}
-
-function checkSections(source: Source): Sections {
-  return checkSource(source, shadowSchema) as Sections;
+  return shadow;
 }
 
 /** Returns the entries outside the sections that another file contains. */
@@ -211,7 +196,7 @@ export function loadCandidate(
     const loaded = loadConfig(file, env);
     return { loaded, fileOf: () => loaded.file };
   }
-  const rules = promoted(running, { sections, lines: source.lines, written: source.written });
+  const rules = promoted(running, { ...source, sections });
   throwProblems(crossCheck(rules.config, rules), source);
   return {
     loaded: { ...running, ...rules, file: source.file },
@@ -224,5 +209,7 @@ function sectionsOf(source: Source): Sections | undefined {
   const { value } = source;
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return undefined;
   const isOfSections = Object.keys(value).every((key) => Object.hasOwn(shadowSchema.shape, key));
-  return isOfSections && Object.keys(value).length > 0 ? checkSections(source) : undefined;
+  return isOfSections && Object.keys(value).length > 0
+    ? (checkSource(source, shadowSchema) as Sections)
+    : undefined;
 }

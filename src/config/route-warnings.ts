@@ -2,17 +2,13 @@ import { isRead, METHODS } from '../domain/methods.js';
 import { allows, type PolicyTables, positionOf } from '../policy/decide.js';
 import { pathKey, type Route } from '../policy/route.js';
 import type { ConfigWarning } from './fault.js';
-import { type LoadedConfig, withShadow } from './load.js';
+import { type LoadedConfig, type Rules, withShadow } from './load.js';
 import { compilePolicy } from './policy.js';
 import { samplePaths, sampleRequest } from './route-checks.js';
 import { patternWarnings } from './policy-checks.js';
 
 /** Warns of `/x/*` where `/x` has a weaker rule: Hono and Express's `app.use` serve both alike. */
-export function routeWarnings({
-  config,
-  lines,
-  written,
-}: Pick<LoadedConfig, 'config' | 'lines' | 'written'>): ConfigWarning[] {
+export function routeWarnings({ config, lines, written }: Rules): ConfigWarning[] {
   const { sites } = compilePolicy(config, lines);
   return config.routes.flatMap((route, i): ConfigWarning[] => {
     const { path, line } = positionOf(['routes', i], lines);

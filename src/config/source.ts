@@ -28,7 +28,7 @@ import {
   STAR,
   TAGGED,
 } from './yaml.js';
-import { holdsList } from './schema-walk.js';
+import { holdsList, isSecret, secretKeys } from './schema-walk.js';
 
 /** A parsed YAML file: its plain value, and the positions of its parts. */
 export interface Source {
@@ -42,17 +42,11 @@ export interface Source {
   readonly written: Readonly<Record<string, string>>;
 }
 
-/** Where `${...}` is expanded; elsewhere it is a fault that names these places. */
-export interface ExpansionRule {
-  readonly allowed: (path: Path) => boolean;
-  readonly where: string;
-}
-
 /**
  * Reads a YAML file with the positions of its parts, and expands `${NAME}` and `${file:PATH}` in
  * its strings. One alone, where the schema has a list, becomes a list.
  *
- * @param rule where they are expanded; everywhere when absent
+ * @param onlySecrets expands nothing but values that the schema marks as secrets; elsewhere it is a fault
  * @throws ConfigError with every fault of the YAML itself: syntax, duplicate keys, aliases, unset
  *   variables
  */
@@ -60,7 +54,7 @@ export function readSource(
   file: string,
   schema: z.ZodType,
   env: NodeJS.ProcessEnv,
-  rule?: ExpansionRule,
+  onlySecrets = false,
 ): Source {
   const read = readText(file);
   if ('fault' in read) throw new ConfigError([{ file, line: 1, column: 1, message: read.fault }]);
@@ -84,7 +78,7 @@ export function readSource(
   if (faults.length === 0) faults.push(...refuseUnsupported(document, text, at));
   const written: Record<string, string> = {};
   if (faults.length === 0)
-    faults.push(...expand(document, { folder: dirname(file), schema, env, rule, at, written }));
+    faults.push(...expand(document, { folder: dirname(file), schema, env, onlySecrets, at, written }));
   if (faults.length > 0) throw new ConfigError(faults);
   return {
     file,
@@ -148,13 +142,13 @@ interface Expanding {
   readonly folder: string;
   readonly schema: z.ZodType;
   readonly env: NodeJS.ProcessEnv;
-  readonly rule: ExpansionRule | undefined;
+  readonly onlySecrets: boolean;
   readonly at: (offset: number, message: string) => Fault;
   /** Receives the text of the file where something was expanded. */
   readonly written: Record<string, string>;
 }
 
-function expand(document: Document, { folder, schema, env, rule, at, written }: Expanding): Fault[] {
+function expand(document: Document, { folder, schema, env, onlySecrets, at, written }: Expanding): Fault[] {
   const faults: Fault[] = [];
   const lists: [path: string[], list: Node][] = [];
   visit(document, {
@@ -162,10 +156,10 @@ function expand(document: Document, { folder, schema, env, rule, at, written }: 
       if (key === 'key' || typeof node.value !== 'string' || !node.value.includes('${')) return;
       const before = node.value;
       const path = pathOf(key, ancestors);
-      const isAllowed = rule?.allowed(path) ?? true;
+      const isAllowed = !onlySecrets || isSecret(schema, path);
       const expanded = expandText(before, folder, env, isAllowed);
       if (expanded.expands && !isAllowed) {
-        const message = `"\${...}" is expanded in ${rule?.where} only; write "$\${...}" for the literal text`;
+        const message = `"\${...}" is expanded in ${secretKeys(schema).join(', ')} only; write "$\${...}" for the literal text`;
         faults.push(at(node.range?.[0] ?? 0, `${path.join('.')}: ${message}`));
       } else if ('fault' in expanded) faults.push(at(node.range?.[0] ?? 0, expanded.fault));
       else if (ALONE.test(before) && holdsList(schema, path)) {
