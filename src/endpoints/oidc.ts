@@ -7,7 +7,6 @@ import type { AuditEvent } from '../domain/audit.js';
 import { ownPath } from '../domain/path.js';
 import type { Refusal } from '../domain/refusal.js';
 import type { Session } from '../domain/session.js';
-import type { EpochMs } from '../util/time.js';
 import type { User } from '../domain/user.js';
 import { cookiesFrom, cookieValues, formatSessionCookie, LOGIN_STATE_COOKIE } from '../http/cookies.js';
 import { fieldValues } from '../http/fields.js';
@@ -20,6 +19,14 @@ import type { EndpointServices } from './services.js';
 import { sessionEvent } from '../accounts/sessions.js';
 
 type Oidc = NonNullable<EndpointServices['oidc']>;
+
+const navigation = {
+  method: 'GET',
+  credential: 'none',
+  success: null,
+  summary: null,
+  response: null,
+} as const;
 
 /**
  * Logins at OpenID Connect providers. Browsers navigate through most of these endpoints, so the
@@ -43,21 +50,15 @@ export const oidc = {
       },
     }),
     endpoint({
+      ...navigation,
       name: 'oidc_login',
-      method: 'GET',
       path: 'oidc/:provider/login',
-      credential: 'none',
-      success: null,
-      summary: null,
-      response: null,
-      handle: ofProvider(async (name, call, services) => {
-        const { logins, pageUrl } = oidcOf(services);
+      handle: ofProvider(async (name, call, services, { logins, pageUrl }) => {
         const query = new URLSearchParams(call.head.query);
         const [returnTo, ...others] = query.getAll('return_to');
-        const own = others.length > 0 ? undefined : ownPath(returnTo, services.page.publicUrl);
-        const backTo = own ?? null;
-        const { address } = call.head.client;
-        const started = await logins.begin(name, backTo, query.get('fresh') === '1', address, call.now);
+        const backTo = others.length > 0 ? null : (ownPath(returnTo, services.page.publicUrl) ?? null);
+        const fresh = query.get('fresh') === '1';
+        const started = await logins.begin(name, backTo, fresh, call.head.client.address, call.now);
         if (typeof started === 'object' && 'wait' in started) return throttledRefusal(started.wait);
         if (typeof started === 'string') return redirect(pageWith(services, started, backTo));
         const { url, state, cookie } = started;
@@ -65,16 +66,11 @@ export const oidc = {
       }),
     }),
     endpoint({
+      ...navigation,
       name: 'oidc_callback',
-      method: 'GET',
       path: 'oidc/:provider/callback',
-      credential: 'none',
-      success: null,
       writes: true,
-      summary: null,
-      response: null,
-      handle: ofProvider(async (name, call, services) => {
-        const { logins, pageUrl } = oidcOf(services);
+      handle: ofProvider(async (name, call, services, { logins, pageUrl }) => {
         const { head } = call;
         const state = new URLSearchParams(head.query).get('state') ?? '';
         const cookie = readStateCookie(head, pageUrl, state);
@@ -83,19 +79,14 @@ export const oidc = {
       }),
     }),
     endpoint({
+      ...navigation,
       name: 'oidc_logout',
-      method: 'GET',
       path: 'oidc/:provider/logout',
-      credential: 'none',
-      success: null,
-      summary: null,
-      response: null,
       /**
        * A link alone must not end anything: only the provider's own session, which it asks about
        * unless a page of this origin sent the browser here.
        */
-      handle: ofProvider(async (name, call, services) => {
-        const { logins, pageUrl } = oidcOf(services);
+      handle: ofProvider(async (name, call, services, { logins, pageUrl }) => {
         const { fetchSite } = call.head;
         const isForeign = fetchSite === 'cross-site' || fetchSite === 'same-site';
         const session = isForeign ? undefined : await sessionOf(call, services);
@@ -104,15 +95,11 @@ export const oidc = {
       }),
     }),
     endpoint({
+      ...navigation,
       name: 'oidc_backchannel_logout',
-      method: 'POST',
       path: 'oidc/:provider/backchannel-logout',
-      credential: 'none',
-      success: null,
-      summary: null,
-      response: null,
-      handle: ofProvider(async (name, call, services) => {
-        const { logins } = oidcOf(services);
+      method: 'POST',
+      handle: ofProvider(async (name, call, services, { logins }) => {
         const token = call.body.params.one('logout_token') ?? '';
         const logout = await logins.loggedOut(name, token, call.now);
         if (typeof logout !== 'string') return endSessions(logout, services);
@@ -139,7 +126,7 @@ async function endLogin(
   { result, returnTo, auditEvents }: EndedLogin,
   services: EndpointServices,
 ): Promise<Reply<undefined> | Refusal> {
-  const { sessions, page } = services;
+  const { sessions, sudoGrants, page } = services;
   const { logins, pageUrl } = oidcOf(services);
   const { head, now } = call;
   const failed = (failure: LoginFailure, user: User | null) => ({
@@ -157,7 +144,9 @@ async function endLogin(
     return goesOn ? { ...answer, ...redirect(returnTo ?? page.path) } : answer;
   }
   const { user, login } = result;
-  const events = [...auditEvents, succeededEvent(name, user)];
+  const target = { user_id: user.id, customer_id: user.customerId, provider: name };
+  const succeeded: AuditEvent = { event: 'login.succeeded', outcome: 'success', target };
+  const events = [...auditEvents, succeeded];
   const started = await reporting(events, async () =>
     sessions.start(user, head.client.address, head.userAgent, now, login),
   );
@@ -170,9 +159,12 @@ async function endLogin(
   // The browser returned to the page's URL, even if a proxy terminates its TLS.
   const secure = head.client.secure || pageUrl.startsWith('https:');
   const { cookie, auditEvents: all } = await beginSession(call, user, started, services, events, secure);
-  const noted = result.fresh
-    ? await reporting(all, async () => noteFreshLogin(started.session, user, now, services))
-    : [];
+  const { session } = started;
+  const noted = result.fresh ? [freshEvent(session, user)] : [];
+  if (result.fresh)
+    await reporting(all, async () =>
+      reportingUnknown(noted, async () => sudoGrants.noteFreshLogin(session, user, now)),
+    );
   // The state cookie stays: it has the target for whoever comes back here with the back button.
   return { ...redirect(returnTo ?? page.path, cookie), auditEvents: [...all, ...noted] };
 }
@@ -180,18 +172,6 @@ async function endLogin(
 async function sessionOf({ head, now }: Call, { identify }: EndpointServices): Promise<Session | undefined> {
   const subject = await identify?.(head, now);
   return subject !== undefined && 'session' in subject ? subject.session : undefined;
-}
-
-/** Stores that a session comes from a login that the provider asked for anew. */
-async function noteFreshLogin(
-  session: Session,
-  user: User,
-  now: EpochMs,
-  { sudoGrants }: Pick<EndpointServices, 'sudoGrants'>,
-): Promise<readonly AuditEvent[]> {
-  const auditEvents = [freshEvent(session, user)];
-  await reportingUnknown(auditEvents, async () => sudoGrants.noteFreshLogin(session, user, now));
-  return auditEvents;
 }
 
 /**
@@ -226,13 +206,18 @@ function oidcOf({ oidc }: EndpointServices): Oidc {
 
 /** Wraps a handler of a provider's endpoint. Unknown provider names are refused. */
 function ofProvider(
-  handle: (name: string, call: Call, services: EndpointServices) => Promise<Reply<undefined> | Refusal>,
-): (call: Call, services: EndpointServices) => Promise<Reply<undefined> | Refusal> {
-  return async (call, services) => {
+  handle: (
+    name: string,
+    call: Call,
+    services: EndpointServices,
+    oidc: Oidc,
+  ) => Promise<Reply<undefined> | Refusal>,
+) {
+  return async (call: Call, services: EndpointServices): Promise<Reply<undefined> | Refusal> => {
     const name = call.path.split('/').at(-2) ?? '';
-    if (!oidcOf(services).logins.has(name))
-      return { refusal: 'not_found', detail: `There is no provider '${name}'` };
-    return handle(name, call, services);
+    const known = oidcOf(services);
+    if (known.logins.has(name)) return handle(name, call, services, known);
+    return { refusal: 'not_found', detail: `There is no provider '${name}'` };
   };
 }
 
@@ -255,9 +240,11 @@ const MAX_STATES_SIZE = 4_096;
  * Returns the `Set-Cookie` values for a login that begins: its state, and the removal of the oldest
  * others if they are too many. Browsers send the oldest first (RFC 6265 5.4).
  */
-function stateCookies(head: RequestHead, pageUrl: string, state: string, sealed: string): string[] {
+function stateCookies({ fields }: RequestHead, pageUrl: string, state: string, sealed: string): string[] {
   const name = stateCookieName(pageUrl, state);
-  const all = cookieFields(head).flatMap((field) => cookiesFrom(field, stateCookieName(pageUrl, '')));
+  const all = fieldValues(fields, 'cookie').flatMap((field) =>
+    cookiesFrom(field, stateCookieName(pageUrl, '')),
+  );
   let left = MAX_STATES_SIZE - name.length - sealed.length;
   const removed = all.toReversed().filter(([other, value], i) => {
     left -= other.length + value.length;
@@ -282,22 +269,10 @@ function stateCookie(name: string, value: string): string {
 }
 
 /** The cookie of a login state; undefined when there is none, or when someone planted a second one. */
-function readStateCookie(head: RequestHead, pageUrl: string, state: string): string | undefined {
+function readStateCookie({ fields }: RequestHead, pageUrl: string, state: string): string | undefined {
   const name = stateCookieName(pageUrl, state);
-  const found = cookieFields(head).flatMap((field) => cookieValues(field, name));
+  const found = fieldValues(fields, 'cookie').flatMap((field) => cookieValues(field, name));
   return found.length === 1 ? found[0] : undefined;
-}
-
-function cookieFields({ fields }: RequestHead): string[] {
-  return fieldValues(fields, 'cookie');
-}
-
-function succeededEvent(provider: string, { id, customerId }: User): AuditEvent {
-  return {
-    event: 'login.succeeded',
-    outcome: 'success',
-    target: { user_id: id, customer_id: customerId, provider },
-  };
 }
 
 function freshEvent({ id }: Session, user: User): AuditEvent {

@@ -38,6 +38,14 @@ import { createdTokenObject, furtherTokens, tokenObject } from './token-object.j
 
 const asConfigured = ({ tokenEndpoints }: EndpointSettings) => tokenEndpoints;
 
+const revocation = {
+  method: 'DELETE',
+  response: null,
+  receipt: fleetReceipt,
+  headers: ['Latchkey-Further-Tokens'],
+  refusals: ['NotFound'],
+} as const;
+
 export const tokens = {
   tag: 'Tokens',
   description: 'API tokens: create, list, rotate, revoke',
@@ -123,17 +131,13 @@ export const tokens = {
       },
     }),
     endpoint({
+      ...revocation,
       name: 'revoke_tokens',
-      method: 'DELETE',
       path: '/tokens',
       credential: asConfigured,
       action: 'token:write',
       summary: 'Revoke several tokens, all of them or none',
       request: { schema: revokeTokensRequest, types: ['application/json', 'application/vnd.api+json'] },
-      response: null,
-      receipt: fleetReceipt,
-      headers: ['Latchkey-Further-Tokens'],
-      refusals: ['NotFound'],
       /** The ids are in the body, so they are authorized here and not by the gate. */
       handle: async (call, services) => {
         const read = readRevokeTokens(call.body);
@@ -163,15 +167,11 @@ export const tokens = {
       },
     }),
     endpoint({
+      ...revocation,
       name: 'revoke_own_token',
-      method: 'DELETE',
       path: '/tokens/self',
       credential: 'token',
       summary: 'Revoke the token of the request',
-      response: null,
-      receipt: fleetReceipt,
-      headers: ['Latchkey-Further-Tokens'],
-      refusals: ['NotFound'],
       handle: async (call, services) => revoke([ownTokenId(call)], call, services),
     }),
     endpoint({
@@ -189,8 +189,8 @@ export const tokens = {
     }),
     updateToken,
     endpoint({
+      ...revocation,
       name: 'revoke_token',
-      method: 'DELETE',
       path: '/tokens/:id',
       credential: asConfigured,
       action: 'token:write',
@@ -200,10 +200,6 @@ export const tokens = {
       description:
         'Every token that came from it by rotation is revoked too. ' +
         "Another user's token needs the action `customer_token:write` too.",
-      response: null,
-      receipt: fleetReceipt,
-      headers: ['Latchkey-Further-Tokens'],
-      refusals: ['NotFound'],
       handle: async (call, services) => revoke([segmentAt(call.path, 1) ?? ''], call, services),
     }),
     ...rotationEndpoints,

@@ -1,3 +1,4 @@
+import { otpFieldName } from './address.js';
 import type {
   Caller,
   CreatedTokenObject as CreatedToken,
@@ -16,13 +17,7 @@ export type Scope = Caller['scopes'][number];
 /** In milliseconds, of the server's clock. */
 let ahead = 0;
 
-/** Expiries and last uses are times of the server, and the browser's clock may be wrong. */
-function noteServerTime(date: string | null): void {
-  const at = Date.parse(date ?? '');
-  ahead = Number.isNaN(at) ? 0 : at - Date.now();
-}
-
-/** By the server's clock. */
+/** By the server's clock, which expiries and last uses follow: the browser's may be wrong. */
 export function currentTime(): number {
   return Date.now() + ahead;
 }
@@ -121,7 +116,7 @@ async function call<T>(method: string, path: string, { form, json, headers, chec
   if (response.ok && response.status !== 204 && body === undefined)
     return { ok: false, failure: { kind: 'no_answer' } };
   answeredAt = Date.now();
-  noteServerTime(response.headers.get('Date'));
+  ahead = (Date.parse(response.headers.get('Date') ?? '') || answeredAt) - answeredAt;
   const further = Number(response.headers.get('Latchkey-Further-Tokens') ?? 0);
   if (response.ok) return { ok: true, value: body as T, further, location: response.headers.get('Location') };
   if (response.status === 401 && checksPassword !== true) {
@@ -170,10 +165,12 @@ export const getCaller = () => call<Caller>('GET', 'session');
 
 export const getLoginMethods = () => call<LoginMethods>('GET', 'login-methods');
 
-export const logIn = ({ login, password, otp }: Proof, otpName: string) =>
+const otpField = (otp: string) => (otp === '' ? undefined : { [otpFieldName()]: otp });
+
+export const logIn = ({ login, password, otp }: Proof) =>
   call<unknown>('POST', '/login', {
     form: new URLSearchParams({ user: login, password }),
-    headers: otp === '' ? BY_PAGE : { ...BY_PAGE, [otpName]: otp },
+    headers: { ...BY_PAGE, ...otpField(otp) },
     checksPassword: true,
   });
 
@@ -192,16 +189,15 @@ export const updateToken = (id: string, change: LimitChange) =>
   call<Token>('PATCH', `/tokens/${encodeURIComponent(id)}`, { json: change });
 
 /** @param proof null when a fresh login at the provider suffices */
-export function createToken(token: NewToken, proof: Proof | null, otpName: string) {
-  const { login, password, otp } = proof ?? { login: '', password: '', otp: '' };
+export function createToken(token: NewToken, proof: Proof | null) {
   const form = new URLSearchParams({
-    ...(proof === null ? {} : { username: login, password }),
+    ...(proof && { username: proof.login, password: proof.password }),
     name: token.name,
     scope: token.scopes.join(' '),
   });
   for (const id of token.services) form.append('services[]', id);
   if (token.expiresAt !== null) form.append('expires_at', token.expiresAt);
-  const headers: Record<string, string> = otp === '' ? {} : { [otpName]: otp };
+  const headers = { ...otpField(proof?.otp ?? '') };
   return call<CreatedToken>('POST', '/tokens', { form, headers, checksPassword: true });
 }
 

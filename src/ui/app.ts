@@ -42,7 +42,7 @@ export function useLoaded<T>(fetchIt: () => Promise<Result<T>>) {
   const update = useCallback((change: (value: T) => T) => {
     setState((before) => (before.value === undefined ? before : { ...before, value: change(before.value) }));
   }, []);
-  return { value: state.value, failure: state.failure, loading: state.loading, reload, update };
+  return { ...state, reload, update };
 }
 
 export function useCall() {
@@ -53,7 +53,7 @@ export function useCall() {
     setState(result.ok ? { busy: false } : { busy: false, failure: result.failure });
     return result;
   };
-  return { busy: state.busy, failure: state.failure, run };
+  return { ...state, run };
 }
 
 const TICK_MS = 30_000;

@@ -1,5 +1,5 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { type Arrival, currentView, hasProviders, loginLink, otpFieldName } from './address.js';
+import { type Arrival, currentView, hasProviders, loginLink } from './address.js';
 import { getLoginMethods, isWrongGrant, logIn, type LoginMethods } from './api.js';
 import {
   emptyPassword,
@@ -54,7 +54,7 @@ export function LogIn({ reason, arrival, onDone }: LogInProps) {
       return;
     }
     begin();
-    const result = await logIn(proof, otpFieldName());
+    const result = await logIn(proof);
     if (result.ok) {
       form.reset();
       onDone();

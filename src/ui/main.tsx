@@ -2,7 +2,7 @@
 // May import types of responses only.
 // Nothing else may import it.
 
-import { render } from 'preact';
+import { type JSX, render } from 'preact';
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
 import { LINKS, logoutLink, mayLeave, readArrival, type Route, useRoute } from './address.js';
 import { type Caller, type Failure, getCaller, logOut, onSessionEnded } from './api.js';
@@ -118,6 +118,7 @@ interface InsideProps {
 /** It owns its announcements, so the next user does not see them. */
 function Inside({ caller, loginFailure, onRefresh, onLeave }: InsideProps) {
   const route = useRoute();
+  const View = VIEWS[route];
   const [message, setMessage] = useState({ text: '', count: 0 });
   const announce = useCallback((text: string) => setMessage(({ count }) => ({ text, count: count + 1 })), []);
   const main = useRef<HTMLElement>(null);
@@ -144,25 +145,19 @@ function Inside({ caller, loginFailure, onRefresh, onLeave }: InsideProps) {
         {loginFailure !== null && route === arrivedAt && (
           <Problem>{explainLoginFailure(loginFailure)}</Problem>
         )}
-        <View route={route} />
+        <View />
       </main>
       <Announcement text={message.text} count={message.count} />
     </AppContext.Provider>
   );
 }
 
-function View({ route }: { readonly route: Route }) {
-  switch (route) {
-    case 'new':
-      return <NewToken />;
-    case 'sessions':
-      return <Sessions />;
-    case 'organisation':
-      return <TokenList whose="organisation" />;
-    case 'tokens':
-      return <TokenList whose="own" />;
-  }
-}
+const VIEWS: Readonly<Record<Route, () => JSX.Element>> = {
+  new: NewToken,
+  sessions: Sessions,
+  organisation: () => <TokenList whose="organisation" />,
+  tokens: () => <TokenList whose="own" />,
+};
 
 interface HeaderProps {
   readonly view: Route;

@@ -83,9 +83,7 @@ export function NewToken() {
 }
 
 function ScopeField({ scopes }: { readonly scopes: readonly Scope[] }) {
-  const [chosen, setChosen] = useState<readonly string[]>([]);
-  const choose = (name: string, checked: boolean) =>
-    setChosen((before) => (checked ? [...before, name] : before.filter((each) => each !== name)));
+  const [chosen, setChosen] = useState(0);
   return (
     <Options legend="What it may do" name="scope">
       <div class="options">
@@ -97,12 +95,12 @@ function ScopeField({ scopes }: { readonly scopes: readonly Scope[] }) {
             value={name}
             title={title}
             hint={description}
-            onChange={({ currentTarget }) => choose(name, currentTarget.checked)}
+            onChange={({ currentTarget }) => setChosen(chosen + (currentTarget.checked ? 1 : -1))}
           />
         ))}
       </div>
       <p class="hint" role="status">
-        {chosen.length > 1 && 'Scopes add up: the token may do whatever any of them allows.'}
+        {chosen > 1 && 'Scopes add up: the token may do whatever any of them allows.'}
       </p>
     </Options>
   );
@@ -111,25 +109,13 @@ function ScopeField({ scopes }: { readonly scopes: readonly Scope[] }) {
 /** If the organisation lists none, ids can be typed. */
 function ServiceField({ services }: { readonly services: readonly Service[] }) {
   const [some, setSome] = useState(false);
-  const choice = (value: 'all' | 'some', title: string, hint: string) => {
-    const isSome = value === 'some';
-    return (
-      <Option
-        type="radio"
-        name="reach"
-        value={value}
-        title={title}
-        hint={hint}
-        checked={some === isSome}
-        onChange={() => setSome(isSome)}
-      />
-    );
-  };
+  const reach = (isSome: boolean) =>
+    ({ type: 'radio', name: 'reach', checked: some === isSome, onChange: () => setSome(isSome) }) as const;
   return (
     <Options legend="Which services it reaches" name="service">
       <div class="options">
-        {choice('all', 'All services', 'Including services that are added later.')}
-        {choice('some', 'Only some services', 'The token then cannot manage users either, whatever its scope.')}
+        <Option {...reach(false)} value="all" title="All services" hint="Including services that are added later." />
+        <Option {...reach(true)} value="some" title="Only some services" hint="The token then cannot manage users either, whatever its scope." />
       </div>
       {some && services.length > 0 && (
         <div class="options inner">
@@ -207,8 +193,9 @@ function ConfirmFields({ otp }: { readonly otp: boolean }) {
   return (
     <fieldset class="field confirm">
       <legend>Confirm that it is you</legend>
-      {provider !== undefined && <ConfirmAtProvider provider={provider} />}
-      {provider === undefined && (
+      {provider !== undefined ? (
+        <ConfirmAtProvider provider={provider} />
+      ) : (
         <>
           <Field label="Login name" name="login" autoComplete="username" value={user.login} readOnly />
           <Field label="Password" name="password" type="password" autoComplete="current-password" />

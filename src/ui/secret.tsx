@@ -1,5 +1,5 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { askBeforeLeaving, otpFieldName } from './address.js';
+import { askBeforeLeaving } from './address.js';
 import {
   type CreatedToken,
   createToken,
@@ -62,7 +62,7 @@ export function useCreation() {
     const proof = readProof(form);
     state.begin();
     const given = caller.provider === undefined ? proof : null;
-    const result = await receive(createToken(token, given, otpFieldName()));
+    const result = await receive(createToken(token, given));
     if (result.ok) form.reset();
     else {
       state.fail(result.failure, proof.otp !== '');

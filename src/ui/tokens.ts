@@ -85,36 +85,28 @@ export function arrange(
 
 function isShown(token: Token, show: Show, warnBefore: number, now: number): boolean {
   const state = expiryState(token.expires_at, warnBefore, now);
-  switch (show) {
-    case 'all':
-      return true;
-    case 'active':
-      return state !== 'past';
-    case 'soon':
-      return state === 'soon';
-    case 'expired':
-      return state === 'past';
-    case 'unused':
-      return token.last_seen_at === null;
-  }
+  const shown: Record<Show, boolean> = {
+    all: true,
+    active: state !== 'past',
+    soon: state === 'soon',
+    expired: state === 'past',
+    unused: token.last_seen_at === null,
+  };
+  return shown[show];
 }
 
 const COLLATOR = new Intl.Collator('en', { numeric: true, sensitivity: 'base' });
 
+const TIMES = {
+  created: (token: Token) => Date.parse(token.created_at),
+  used: (token: Token) => moment(token.last_seen_at, 0),
+  expires: (token: Token) => moment(token.expires_at, Number.MAX_SAFE_INTEGER),
+};
+
 function compare(a: Row, b: Row, key: SortKey): number {
-  switch (key) {
-    case 'name':
-      return COLLATOR.compare(a.name, b.name);
-    case 'owner':
-      return COLLATOR.compare(a.owner, b.owner);
-    case 'created':
-      return Date.parse(a.token.created_at) - Date.parse(b.token.created_at);
-    case 'used':
-      return moment(a.token.last_seen_at, 0) - moment(b.token.last_seen_at, 0);
-    case 'expires':
-      return moment(a.token.expires_at, Number.MAX_SAFE_INTEGER) - moment(b.token.expires_at, Number.MAX_SAFE_INTEGER);
-  }
-} // prettier-ignore
+  if (key === 'name' || key === 'owner') return COLLATOR.compare(a[key], b[key]);
+  return TIMES[key](a.token) - TIMES[key](b.token);
+}
 
 function moment(time: string | null, otherwise: number): number {
   return time === null ? otherwise : Date.parse(time);
@@ -195,8 +187,8 @@ export function replacementExpiry(old: Token, now: number, maxLifetime: number |
   return lasts === Infinity ? null : now + lasts;
 }
 
-const [HOUR_S, DAY_S] = [3_600, 86_400];
-const OVERLAPS = [0, HOUR_S, DAY_S, 7 * DAY_S];
+const OVERLAPS = [0, 3_600, 86_400, 7 * 86_400];
+const UNITS = { day: 86_400, hour: 3_600, second: 1 };
 
 /** In seconds, with their labels. @param usual the server's default */
 export function overlapChoices({ overlap: usual, max_overlap: longest }: Caller['rotation']) {
@@ -207,12 +199,7 @@ export function overlapChoices({ overlap: usual, max_overlap: longest }: Caller[
 
 function labelOf(seconds: number): string {
   if (seconds === 0) return 'At once';
-  const [unit, size] =
-    seconds % DAY_S === 0
-      ? (['day', DAY_S] as const)
-      : seconds % HOUR_S === 0
-        ? (['hour', HOUR_S] as const)
-        : (['second', 1] as const);
+  const [unit, size] = Object.entries(UNITS).find(([, each]) => seconds % each === 0) ?? ['second', 1];
   const count = seconds / size;
   return `In ${count} ${unit}${count === 1 ? '' : 's'}`;
 }

@@ -10,7 +10,6 @@ import {
   tokenParameters,
 } from '../../accounts/parameters.js';
 import type { RotationRequest } from '../../accounts/token-rotations.js';
-import type { TokenRequest } from '../../accounts/tokens.js';
 import type { Refusal } from '../../domain/refusal.js';
 import type { Body, Params } from '../../http/body.js';
 import { NAMED, named } from './responses.js';
@@ -114,20 +113,13 @@ export function readLogin({ params }: Body): Pick<LoginAttempt, 'login' | 'passw
 }
 
 /** The token's parameters are checked after the password. */
-export function readCreateToken(
-  body: Body,
-  query: string,
-): {
-  readonly attempt: Pick<LoginAttempt, 'login' | 'password'>;
-  /** Even in a form that is not understood. */
-  readonly namesUser: boolean;
-  readonly request: TokenRequest;
-} {
+export function readCreateToken(body: Body, query: string) {
   const { params } = body;
   const scopes = params.list('scope');
   const addresses = params.list('addresses');
   return {
     attempt: { login: params.one('username'), password: params.one('password') },
+    /** Even in a form that is not understood. */
     namesUser: params.all('username').length > 0,
     request: {
       name: nameIn(body),
