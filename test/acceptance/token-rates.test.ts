@@ -65,9 +65,8 @@ t.test('three sidecars, one of them with two workers, share a rate', nightly, as
     const base = ((between - before) * limited.took) / plain.took;
     const scripts = calls() - between - base;
     t.comment(`${scripts.toFixed(0)} scripts more than ${base.toFixed(0)} for ${limited.admitted} requests`);
-    // Below one lease in 100 ms, a process leases fewer permits at a time.
-    const slow = (4 * limited.took) / 100;
-    t.ok(scripts < limited.admitted / 3 + slow, `and ${slow.toFixed(0)} on a slow machine`);
+    // How fast leases grow with the traffic depends on the machine, see the tests of src/accounts.
+    t.ok(scripts < limited.admitted);
   });
 
   await t.test('a token suspended or limited on one sidecar is suspended or limited on all', async (t) => {
