@@ -131,7 +131,7 @@ export interface Plan {
 
 type PlannedStore = Pick<Store, 'tokens' | 'directory' | 'maintenance'>;
 
-export async function planDirectory(
+async function planDirectory(
   store: PlannedStore,
   secrets: UserSecrets,
   directory: Directory,
