@@ -45,13 +45,16 @@ export async function replay(running: LoadedConfig, compared: ComparedPolicies, 
     throw new CommandFailed(
       `${file === '-' ? 'standard input' : file} has no request entries; pass the log as Latchkey wrote it`,
     );
-  const byRequests = (a: { requests: number }, b: { requests: number }) => b.requests - a.requests;
   return {
     ...counts,
     not_judged: [...undecided].map(([why, requests]) => ({ why, requests })).toSorted(byRequests),
     ...left,
     noticed: [...affected.values()].toSorted(byRequests),
   };
+}
+
+function byRequests(a: { requests: number }, b: { requests: number }): number {
+  return b.requests - a.requests;
 }
 
 /** Requests of one sender with the same method, routes and rules share an entry. */
