@@ -16,8 +16,6 @@ import { loginAddress } from '../../pipeline/browsers.js';
 import { expiryFields, newRecord, newRequestId, rateLimitFields } from '../../pipeline/record.js';
 import type { Services, Serving } from '../../pipeline/services.js';
 import { refuseHandshake } from '../../upstream/handshake.js';
-import type { ListenerLimits } from '../http1-input.js';
-import { createPublicServer, type PortHandlers, type PublicServer } from '../server.js';
 import {
   type ForwardAuthProtocol,
   isHandshakeCheck,
@@ -44,17 +42,6 @@ export function createDecisionListener(serving: Serving): Serve {
     };
     handle(check, CHECK);
   };
-}
-
-/**
- * Creates the server of the decision port. It never switches protocols: an `Upgrade` that a proxy passes on to
- * its check (Caddy) belongs to the request that the check is about.
- */
-export function createDecisionServer(
-  limits: ListenerLimits,
-  handlers: Pick<PortHandlers, 'serve' | 'unreadable' | 'fault'>,
-): PublicServer {
-  return createPublicServer(limits, null, { ...handlers, upgrade: null, answerOf: denial });
 }
 
 interface CheckExchange extends Exchange {

@@ -13,7 +13,7 @@ import {
   type PortHandlers,
   type PublicServer,
 } from '../../listeners/server.js';
-import { createDecisionListener, createDecisionServer } from '../../listeners/decision/check.js';
+import { createDecisionListener, denial } from '../../listeners/decision/check.js';
 import type { createGrpcServer } from '../../listeners/decision/grpc/server.js';
 import { createRequestListener, refusalOutside } from '../../listeners/http.js';
 import { createUpgradeListener } from '../../listeners/websocket.js';
@@ -77,10 +77,13 @@ export async function startWorker(loaded: LoadedConfig, opened: OpenedStore, log
   const decision =
     decisionAddress === null
       ? null
-      : createDecisionServer(limits, {
+      : createPublicServer(limits, null, {
           serve: createDecisionListener(serving),
+          // An `Upgrade` that a proxy passes on to its check (Caddy) belongs to the request it is about.
+          upgrade: null,
           unreadable,
           fault,
+          answerOf: denial,
         });
   const grpc = grpcAddress === null ? null : await startGrpc(limits, serving, fault);
   const servers = [server, decision, grpc].filter((each) => each !== null);
