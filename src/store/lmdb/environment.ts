@@ -208,6 +208,7 @@ export class EndedLog {
 
   /** Reports new entries: first what ended, then the questions, which were asked after it. */
   #report({ names, areAll }: NewEntries): void {
+    if (names.length === 0) return;
     const ended = names.filter((name) => !name.startsWith(CHANGED));
     const keys = names.filter((name) => name.startsWith(CHANGED)).map((name) => name.slice(CHANGED.length));
     const all: Ended = new Map([...changedByKey(keys), ...endedByName(ended)]);
