@@ -76,9 +76,10 @@ export function hasStore(loaded: LoadedConfig): boolean {
   const path = storePath(loaded);
   if (path === null) return true;
   try {
-    return statSync(join(path, 'data.mdb'), { throwIfNoEntry: false }) !== undefined;
-  } catch {
+    statSync(join(path, 'data.mdb'));
     return true;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code !== 'ENOENT';
   }
 }
 
