@@ -709,7 +709,10 @@ t.test('a response head of 64 KiB is passed on, and a larger one breaks no other
   for (const [wanted, fields] of rows) {
     let other: (() => void) | undefined;
     const { address, connections } = await serve(t, (served, stream, count) => {
-      if (count === 1) return void served.write(answer(stream));
+      if (count === 1) {
+        served.write(answer(stream));
+        return;
+      }
       if (count === 2) return void (other = () => served.write(answer(stream)));
       const lines = fields.map((length, i): [string, string] => [`x-${i}`, '~'.repeat(length)]);
       served.write(...inFrames(stream, block([[':status', '200'], ...lines])), data(stream, '', END_STREAM));
