@@ -8,6 +8,7 @@ const { CHANGED_KEYS } = await built('store/endings');
 const { cachedStore, TokenCache } = await built('store/cache/token-cache');
 const { openRedisStore } = await built('store/redis');
 const { Revocations } = await built('store/revocations');
+const { Feed } = await built('store/link');
 const { InvalidationLink } = await built('store/redis/invalidation');
 /** @typedef {{ lookups: number, hits: number, misses: number, found: number }} Counts */
 /**
@@ -39,22 +40,19 @@ store.client.events = {
   changing: async (change, make) => cache.changing(change, make),
 };
 const cached = cachedStore(store, cache);
-const link = new InvalidationLink(store.client, settings(port), CHANGED_KEYS, {
-  up: (until) => {
-    cache.enable(until);
-    tell({ up: true });
-  },
-  alive: (until) => cache.cover(until),
-  lost: () => cache.disable(),
-  failed: () => undefined,
-  notUp: () => undefined,
-  skew: () => undefined,
-  changed: (names) => {
-    const at = now();
-    cache.changed(names);
-    for (const name of names ?? []) if (name.startsWith('token:')) tell({ received: name.slice(6), at });
-  },
+const feed = new Feed(store.client.announcementPrefix);
+feed.on('up', (until) => {
+  cache.enable(until);
+  tell({ up: true });
 });
+feed.on('alive', (until) => cache.cover(until));
+feed.on('lost', () => cache.disable());
+feed.on('changed', (keys) => {
+  const at = now();
+  cache.changed(keys);
+  for (const key of keys ?? []) if (key.startsWith('token:')) tell({ received: key.slice(6), at });
+});
+const link = new InvalidationLink(store.client, settings(port), CHANGED_KEYS, feed);
 const lastSeen = new LastSeen(cached.usage, 1_000, 1_800_000, () => undefined);
 
 // Every sidecar serves the same active tokens, each in its own order.

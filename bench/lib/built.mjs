@@ -26,6 +26,7 @@
  *   'store/cache/token-cache': typeof import('../../src/store/cache/token-cache.js'),
  *   'store/lmdb': typeof import('../../src/store/lmdb.js'),
  *   'store/lmdb/environment': typeof import('../../src/store/lmdb/environment.js'),
+ *   'store/link': typeof import('../../src/store/link.js'),
  *   'store/redis': typeof import('../../src/store/redis.js'),
  *   'store/redis/invalidation': typeof import('../../src/store/redis/invalidation.js'),
  *   'store/revocations': typeof import('../../src/store/revocations.js'),

@@ -112,6 +112,11 @@ export function changedByKey(names: readonly string[]): Ended {
   return changed;
 }
 
+/** Returns the names with that prefix, without it. */
+export function withoutPrefix(prefix: string, names: readonly string[]): string[] {
+  return names.filter((name) => name.startsWith(prefix)).map((name) => name.slice(prefix.length));
+}
+
 function note(ended: Map<string, 'ended' | 'changed'>, key: string): void {
   if (!ended.has(key)) ended.set(key, 'changed');
 }

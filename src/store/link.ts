@@ -1,5 +1,9 @@
 /** The link over which a networked store notifies a process of changes, so that it may cache. */
 
+import { EventEmitter } from 'node:events';
+import { keyOf, QUESTION } from './core/kinds.js';
+import { withoutPrefix } from './endings.js';
+
 /**
  * How often a link is checked, in milliseconds, and for how long after the question of such a check
  * the cache is trusted. An answer that takes longer does not count.
@@ -11,42 +15,56 @@ const MAX_RETRY_MS = 250;
 /** A link that is not up after this time, in milliseconds, is reported. */
 const NOT_UP_MS = 5_000;
 
-/** Events that a link reports to its cache. */
-export interface LinkEvents {
+const QUESTION_KEY = keyOf(QUESTION, '');
+
+/** In the order in which they happen. */
+interface FeedEvents {
   /**
-   * Every change is received from now on. What was read before may have changed unnoticed.
-   *
-   * @param until `performance.now()` until which this is certain
+   * Every change is received from now on. What was read before may have changed unnoticed. Until that
+   * `performance.now()` this is certain.
    */
-  readonly up: (until: number) => void;
-  /**
-   * Changes are still received.
-   *
-   * @param until as for `up`
-   */
-  readonly alive: (until: number) => void;
+  readonly up: [until: number];
+  /** Changes are still received; as `up`. */
+  readonly alive: [until: number];
   /** Changes are no longer received. */
-  readonly lost: (reason: string) => void;
+  readonly lost: [reason: string];
   /** An attempt to set up the link failed. */
-  readonly failed: () => void;
-  /**
-   * The link has been down for some seconds; called once until it is up.
-   *
-   * @param cause of the latest attempt
-   */
-  readonly notUp: (cause: Error) => void;
+  readonly failed: [];
+  /** The link has been down for some seconds; emitted once until it is up, with the cause of the latest attempt. */
+  readonly notUp: [cause: Error];
   /** How far the clock of the store is ahead of this one, in milliseconds; measured regularly. */
-  readonly skew: (ms: number) => void;
-  /**
-   * Keys of changed records and announcements of what ended, without the prefix of the store; null if
-   * anything may have changed.
-   */
-  readonly changed: (names: readonly string[] | null) => void;
+  readonly skew: [ms: number];
+  /** What ended, as named in `revocations.ts`. */
+  readonly ended: [names: readonly string[]];
+  /** Keys of changed records, without the prefix of the store; null: anything may have changed. */
+  readonly changed: [keys: readonly string[] | null];
+  /** A question to all processes. Everything that ended before it has been emitted. */
+  readonly asked: [question: string];
+}
+
+/** What a process hears of a networked store. Subscribers are called in the order in which they subscribed. */
+export class Feed extends EventEmitter<FeedEvents> {
+  readonly #announced: string;
+
+  /** @param announced prefix of the names of what ended, among those of what changed */
+  constructor(announced: string) {
+    super();
+    this.#announced = announced;
+  }
+
+  /** @param names as the store sends them, without its prefix; null: anything may have changed */
+  receive(names: readonly string[] | null): void {
+    const ended = names === null ? [] : withoutPrefix(this.#announced, names);
+    if (ended.length > 0) this.emit('ended', ended);
+    const questions = names === null ? [] : withoutPrefix(QUESTION_KEY, names);
+    if (names === null || questions.length < names.length) this.emit('changed', names);
+    for (const question of questions) this.emit('asked', question);
+  }
 }
 
 /** One attempt to hold a link. */
 export interface Attempt {
-  /** To be called when the link is up; as the event. */
+  /** To be called when the link is up; as the event `up`. */
   readonly up: (until: number) => void;
   /** Gives the link up. */
   readonly abort: (reason: string) => void;
@@ -57,14 +75,14 @@ export interface Attempt {
 /** Sets a link up again whenever it is lost. */
 export class Link {
   readonly #hold: (attempt: Attempt) => Promise<unknown>;
-  readonly #events: LinkEvents;
+  readonly #feed: Feed;
   #closed = false;
   #abort: (reason: string) => void = () => undefined;
 
   /** @param hold sets the link up and releases it when it is lost, or throws */
-  constructor(hold: (attempt: Attempt) => Promise<unknown>, events: LinkEvents) {
+  constructor(hold: (attempt: Attempt) => Promise<unknown>, feed: Feed) {
     this.#hold = hold;
-    this.#events = events;
+    this.#feed = feed;
     void this.#run();
   }
 
@@ -81,20 +99,20 @@ export class Link {
     const watch = setInterval(() => {
       if (reported || performance.now() - downSince < NOT_UP_MS) return;
       reported = true;
-      this.#events.notUp(latest);
+      this.#feed.emit('notUp', latest);
     }, HEARTBEAT_MS).unref();
     for (let failures = 0; !this.#closed;) {
       let isUp = false;
       latest = await this.#attempt((until) => {
         isUp = reported = true;
         failures = 0;
-        this.#events.up(until);
+        this.#feed.emit('up', until);
       });
       if (isUp) {
-        this.#events.lost(latest.message);
+        this.#feed.emit('lost', latest.message);
         downSince = performance.now();
         reported = false;
-      } else if (!this.#closed) this.#events.failed();
+      } else if (!this.#closed) this.#feed.emit('failed');
       failures += 1;
       await new Promise((wait) =>
         setTimeout(wait, Math.min(MAX_RETRY_MS, FIRST_RETRY_MS * 2 ** failures)).unref(),

@@ -181,7 +181,7 @@ export async function learnRevocations(client: RedisClient, learned: (names: str
   for (let offset = 0; ; offset += BATCH) {
     const found = (await client.script('readRevocations', [since, offset])) as string[];
     const names = found.filter((_, i) => i % 2 === 0);
-    learned(names);
+    if (names.length > 0) learned(names);
     latest = Math.max(latest, ...found.filter((_, i) => i % 2 === 1).map(Number));
     if (names.length < BATCH) return latest;
   }

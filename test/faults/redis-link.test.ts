@@ -3,6 +3,7 @@ import type { Config } from '../../src/config/schema/config.js';
 import type { Log } from '../../src/observe/log.js';
 import { openRedis } from '../../src/server/stores/redis-store.js';
 import { Endings } from '../../src/store/endings.js';
+import { Feed } from '../../src/store/link.js';
 import { InvalidationLink } from '../../src/store/redis/invalidation.js';
 import { openRedisStore } from '../../src/store/redis.js';
 import { client, startFixture } from '../helpers/fixture.js';
@@ -21,16 +22,13 @@ t.test('a link to another node than the one that takes writes does not come up',
   await store.maintenance.initialize();
   const events: string[] = [];
   const note = (event: string) => () => void events.push(event);
-  const listen = (url: string) =>
-    new InvalidationLink(store.client, redisSettings({ url }), ['token:'], {
-      up: note('up'),
-      alive: () => undefined,
-      lost: (reason) => events.push(`lost: ${reason}`),
-      failed: note('failed'),
-      notUp: (cause) => events.push(`not up: ${cause.message}`),
-      skew: () => undefined,
-      changed: (names) => events.push(`changed: ${String(names)}`),
-    });
+  const feed = new Feed('ended:')
+    .on('up', note('up'))
+    .on('lost', (reason) => events.push(`lost: ${reason}`))
+    .on('failed', note('failed'))
+    .on('notUp', (cause) => events.push(`not up: ${cause.message}`))
+    .on('changed', (keys) => events.push(`changed: ${String(keys)}`));
+  const listen = (url: string) => new InvalidationLink(store.client, redisSettings({ url }), ['token:'], feed);
   const wrong = listen(other.url);
   t.teardown(() => wrong.close());
   await until(() => events.some((event) => event.startsWith('not up')), 'reported');
@@ -62,16 +60,9 @@ t.test('a link comes up although the memory of Redis is full', async (t) => {
   await store.directory.change(BASE, NOW);
   redis.cli('CONFIG', 'SET', 'maxmemory', '1');
   await t.rejects(createToken(store, token('T'), null, NOW), /OOM/);
-  const [ignored, events] = [() => undefined, [] as string[]];
-  const link = new InvalidationLink(store.client, redisSettings({ url: redis.url }), ['token:'], {
-    up: () => events.push('up'),
-    alive: ignored,
-    lost: ignored,
-    failed: () => events.push('failed'),
-    notUp: ignored,
-    skew: ignored,
-    changed: ignored,
-  });
+  const events: string[] = [];
+  const feed = new Feed('ended:').on('up', () => events.push('up')).on('failed', () => events.push('failed'));
+  const link = new InvalidationLink(store.client, redisSettings({ url: redis.url }), ['token:'], feed);
   t.teardown(() => link.close());
   await until(() => events.length > 0, 'an event');
   t.equal(events[0], 'up');
@@ -88,12 +79,11 @@ t.test('failed attempts leave nothing behind on a session that lasts', async (t)
     return () => (left -= 1);
   };
   const session = { node: { host: '127.0.0.1', port: await freePort() }, lost, onLost };
-  const nothing = () => undefined;
   const link = new InvalidationLink(
     { session: async () => session } as never,
     redisSettings({ url: `redis://127.0.0.1:${session.node.port}` }),
     ['token:'],
-    { up: nothing, alive: nothing, lost: nothing, failed: () => (failures += 1), notUp: nothing, skew: nothing, changed: nothing },
+    new Feed('ended:').on('failed', () => (failures += 1)),
   );
   t.teardown(() => link.close());
   await until(() => failures >= 5, 'five attempts');
@@ -200,14 +190,11 @@ t.test('reports clock skew', async (t) => {
   const store = await openRedisStore(redisSettings({ url: redis.url }));
   await store.maintenance.initialize();
   const skews: number[] = [];
-  const nothing = () => undefined;
   const now = Date.now;
   Date.now = () => now() - 60_000;
   t.teardown(() => (Date.now = now));
-  const link = new InvalidationLink(store.client, redisSettings({ url: redis.url }), ['token:'], {
-    up: nothing, alive: nothing, lost: nothing, failed: nothing, notUp: nothing, changed: nothing,
-    skew: (ms) => skews.push(ms),
-  });
+  const feed = new Feed('ended:').on('skew', (ms) => skews.push(ms));
+  const link = new InvalidationLink(store.client, redisSettings({ url: redis.url }), ['token:'], feed);
   const startedAt = performance.now();
   while (skews.length === 0 && performance.now() - startedAt < 5_000) await new Promise((wait) => setTimeout(wait, 20));
   t.ok(Math.abs((skews[0] ?? 0) - 60_000) < 2_000, `${skews[0]} ms`);

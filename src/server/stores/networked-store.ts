@@ -4,14 +4,11 @@ import type { Log } from '../../observe/log.js';
 import { countCacheLookup, invalidationLag, noteLinkAlive, storeMetrics } from '../../observe/metrics.js';
 import type { KnownRevocations } from '../../store/cache/bridge.js';
 import { cachedStore, TokenCache } from '../../store/cache/token-cache.js';
-import { keyOf, QUESTION as QUESTIONS } from '../../store/core/kinds.js';
+import { openQuestions } from '../../store/core/fleet.js';
 import { changedByKey, endedByName, type Endings } from '../../store/endings.js';
-import type { LinkEvents } from '../../store/link.js';
-import type { Changing } from '../../store/core/kv.js';
+import type { Feed } from '../../store/link.js';
+import type { Changing, Kv } from '../../store/core/kv.js';
 import type { Store } from '../../store/core/store.js';
-
-/** Prefix of the keys of questions to all processes. */
-const QUESTION = keyOf(QUESTIONS, '');
 
 /** Maximum clock skew before a warning: each machine decides expiry by its own clock. */
 const MAX_SKEW_MS = 5_000;
@@ -37,119 +34,115 @@ export async function checked(store: Store, check: Promise<void> | undefined): P
   return { store, close };
 }
 
-/** What differs between kinds of networked stores. */
-interface Kind {
-  readonly name: 'Redis' | 'PostgreSQL';
-  readonly store: Store;
-  readonly revocations: KnownRevocations & { readonly note: (names: readonly string[]) => void };
-  readonly bridgesFailover: boolean;
-  /** Prefix of the names of what ended, among the names of what changed. */
-  readonly announced: string;
-  /** Handles what ended while no notifications were received. Returns the open questions. */
-  readonly catchUp: () => Promise<readonly string[]>;
-  /** Called with keys of changed records. */
-  readonly changed: (names: readonly string[]) => void;
-  /** Returns the reasons why it may lose acknowledged writes. */
-  readonly dataLossRisks: () => Promise<readonly string[]>;
-}
-
 /**
  * Puts a cache in front of a store.
  *
- * @returns the store, what makes each change, and the handlers of the link to the store
+ * @param bridgesFailover whether it is used while another master is being elected
+ * @returns the store, and what makes each of its changes
  */
 export function cacheFor(
   config: Pick<Config, 'cache' | 'on_store_failure'>,
-  { log, endings }: { readonly log: Log; readonly endings: Endings },
-  kind: Kind,
-): { store: Store; changing: Changing; events: LinkEvents } {
+  log: Log,
+  feed: Feed,
+  inner: Store,
+  revocations: KnownRevocations,
+  bridgesFailover: boolean,
+): { store: Store; changing: Changing } {
   const failure = config.on_store_failure;
-  const isRedis = kind.name === 'Redis';
-  let [said, skewed] = [false, false];
-  let knownRisks: readonly string[] = [];
-  const settings = {
-    ...config.cache,
-    serveCachedFor: failure === 'deny' ? null : failure.serve_cached_for,
-    bridgesFailover: kind.bridgesFailover,
-  };
-  const cache = new TokenCache(kind.store, kind.revocations, settings, {
-    hit: () => countCacheLookup('hit'),
-    miss: () => countCacheLookup('miss'),
-    servedStale: (bridges) => {
-      (bridges ? storeMetrics.bridgedTokens : storeMetrics.staleTokensServed).inc();
-      if (!said) log.warn('store unavailable; serving recently used tokens from the cache');
-      said = true;
+  const serveCachedFor = failure === 'deny' ? null : failure.serve_cached_for;
+  let said = false;
+  const cache = new TokenCache(
+    inner,
+    revocations,
+    { ...config.cache, serveCachedFor, bridgesFailover },
+    {
+      hit: () => countCacheLookup('hit'),
+      miss: () => countCacheLookup('miss'),
+      servedStale: (bridges) => {
+        (bridges ? storeMetrics.bridgedTokens : storeMetrics.staleTokensServed).inc();
+        if (!said) log.warn('store unavailable; serving recently used tokens from the cache');
+        said = true;
+      },
+      received: (ms) => invalidationLag.observe(ms / 1000),
     },
-    received: (ms) => invalidationLag.observe(ms / 1000),
+  );
+  feed.on('up', (until) => {
+    said = false;
+    cache.enable(until);
   });
-  const ended = (names: readonly string[]): void => {
-    kind.revocations.note(names);
-    cache.ended(names);
-    endings.ended(endedByName(names));
-  };
-  /** Warns of each reason once, also of those that arise later. If the store cannot say, it is asked again. */
-  const warnOfLoss = async (): Promise<void> => {
-    const reasons = await kind.dataLossRisks();
-    for (const reason of reasons.filter((each) => !knownRisks.includes(each)))
-      log.warn({ reason }, isRedis ? 'Redis may lose acknowledged writes' : 'PostgreSQL may lose acknowledged writes');
-    knownRisks = reasons;
-  };
-  noteLinkAlive();
-  const events: LinkEvents = {
-    up: (until) => {
-      said = false;
-      storeMetrics.storeLinksUp.set(1);
-      noteLinkAlive();
-      cache.enable(until);
-      endings.resumed();
-      log.info('receiving store change notifications; cache enabled');
-      knownRisks = [];
-      warnOfLoss().catch(() => undefined);
-      kind.catchUp().then(
-        (questions) => questions.forEach((question) => endings.asked(question)),
-        () => undefined,
-      );
-    },
-    alive: (until) => {
-      noteLinkAlive();
-      cache.cover(until);
-    },
-    lost: (reason) => {
-      storeMetrics.storeLinksUp.set(0);
-      cache.disable();
-      log.warn({ reason }, 'cache invalidation link lost; cache disabled');
-    },
-    failed: () => storeMetrics.linkFailures.inc(),
-    notUp: (cause) =>
-      log.warn(
-        { ...connectionFields(cause), reason: cause.message },
-        'cache invalidation link not established; cache disabled',
-      ),
-    skew: (ms) => {
-      storeMetrics.clockSkew.set(Math.abs(ms) / 1000);
-      const apart = Math.abs(ms) > MAX_SKEW_MS;
-      const fields = { seconds: Math.round(ms / 1000) };
-      if (apart && !skewed)
-        log.warn(fields, isRedis ? 'clock skew between this machine and Redis' : 'clock skew between this machine and PostgreSQL');
-      skewed = apart;
-      warnOfLoss().catch(() => undefined);
-    },
-    changed: (names) => {
-      const revoked = names?.filter((name) => name.startsWith(kind.announced)) ?? [];
-      if (revoked.length > 0) ended(revoked.map((name) => name.slice(kind.announced.length)));
-      if (names?.every((name) => name.startsWith(QUESTION)) !== true) {
-        cache.changed(names);
-        endings.ended(names && changedByKey(names), false);
-      }
-      if (names !== null) kind.changed(names);
-      for (const name of names ?? [])
-        if (name.startsWith(QUESTION)) endings.asked(name.slice(QUESTION.length));
-    },
-  };
+  feed.on('alive', (until) => cache.cover(until));
+  feed.on('lost', () => cache.disable());
+  feed.on('ended', (names) => cache.ended(names));
+  feed.on('changed', (keys) => cache.changed(keys));
   const changing: Changing = async (change, make) => {
     const revision = await cache.changing(change, make);
-    if (revision !== null && change.tell.length > 0) ended(change.tell);
+    if (revision !== null && change.tell.length > 0) feed.emit('ended', change.tell);
     return revision;
   };
-  return { store: cachedStore(kind.store, cache), changing, events };
-} // prettier-ignore
+  return { store: cachedStore(inner, cache), changing };
+}
+
+/** Tells a process what ended. */
+export function tellEndings(feed: Feed, endings: Endings): void {
+  feed.on('up', () => endings.resumed());
+  feed.on('ended', (names) => endings.ended(endedByName(names)));
+  feed.on('changed', (keys) => endings.ended(keys && changedByKey(keys), false));
+  feed.on('asked', (question) => endings.asked(question));
+}
+
+/** Emits the questions that were asked while no notifications were received. */
+export async function emitOpenQuestions(feed: Feed, kv: Kv): Promise<void> {
+  for (const question of await openQuestions(kv)) feed.emit('asked', question);
+}
+
+/**
+ * Reports the state of the link, and why the store may lose what it acknowledged.
+ *
+ * @param dataLossRisks returns the reasons
+ */
+export function reportLink(
+  feed: Feed,
+  log: Log,
+  name: 'Redis' | 'PostgreSQL',
+  dataLossRisks: () => Promise<readonly string[]>,
+): void {
+  let skewed = false;
+  let knownRisks: readonly string[] = [];
+  /** Warns of each reason once, also of those that arise later. If the store cannot say, it is asked again. */
+  const warnOfLoss = (): void => {
+    dataLossRisks().then(
+      (reasons) => {
+        for (const reason of reasons.filter((each) => !knownRisks.includes(each)))
+          log.warn({ reason }, `${name} may lose acknowledged writes`);
+        knownRisks = reasons;
+      },
+      () => undefined,
+    );
+  };
+  noteLinkAlive();
+  feed.on('up', () => {
+    storeMetrics.storeLinksUp.set(1);
+    noteLinkAlive();
+    log.info('receiving store change notifications; cache enabled');
+    knownRisks = [];
+    warnOfLoss();
+  });
+  feed.on('alive', () => noteLinkAlive());
+  feed.on('lost', (reason) => {
+    storeMetrics.storeLinksUp.set(0);
+    log.warn({ reason }, 'cache invalidation link lost; cache disabled');
+  });
+  feed.on('failed', () => storeMetrics.linkFailures.inc());
+  feed.on('notUp', (cause) => {
+    const fields = { ...connectionFields(cause), reason: cause.message };
+    log.warn(fields, 'cache invalidation link not established; cache disabled');
+  });
+  feed.on('skew', (ms) => {
+    storeMetrics.clockSkew.set(Math.abs(ms) / 1000);
+    const apart = Math.abs(ms) > MAX_SKEW_MS;
+    if (apart && !skewed)
+      log.warn({ seconds: Math.round(ms / 1000) }, `clock skew between this machine and ${name}`);
+    skewed = apart;
+    warnOfLoss();
+  });
+}

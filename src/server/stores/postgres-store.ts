@@ -1,15 +1,26 @@
 import type { Config } from '../../config/schema/config.js';
-import { openQuestions } from '../../store/core/fleet.js';
 import { checkFormat, openPostgresStore } from '../../store/postgres.js';
+import { Feed } from '../../store/link.js';
 import { ChangesLink } from '../../store/postgres/changes.js';
 import { ANNOUNCED } from '../../store/postgres/kv.js';
-import { cacheFor, checked, type NetworkedStore, type StoreUser } from './networked-store.js';
+import {
+  cacheFor,
+  checked,
+  emitOpenQuestions,
+  type NetworkedStore,
+  reportLink,
+  type StoreUser,
+  tellEndings,
+} from './networked-store.js';
 
 type Settings = Extract<Config['store'], { type: 'postgres' }>;
 
 /** Settings of a server without which it may lose what it acknowledged. */
 const RISKS =
   "SELECT name FROM pg_settings WHERE name IN ('fsync', 'full_page_writes', 'synchronous_commit') AND setting = 'off'";
+
+/** What is acknowledged is not lost, so a process remembers no revocations. */
+const NOTHING = { hasToken: () => false, hasSession: () => false };
 
 /** Opens a store in PostgreSQL. @throws StoreUnusable, StoreUnavailable in a command */
 export async function openPostgres(
@@ -21,23 +32,20 @@ export async function openPostgres(
   const { client, kv } = postgres;
   if (typeof user === 'string')
     return checked(postgres, user === 'command' ? checkFormat(client) : undefined);
-  const { endings } = user;
-  const { store, changing, events } = cacheFor(config, user, {
-    name: 'PostgreSQL',
-    store: postgres,
-    // What is acknowledged is not lost, so this process remembers nothing.
-    revocations: { hasToken: () => false, hasSession: () => false, note: () => undefined },
-    bridgesFailover: false,
-    announced: ANNOUNCED,
-    catchUp: async () => {
-      endings.ended(null);
-      return openQuestions(kv);
-    },
-    changed: () => undefined,
-    dataLossRisks: async () => (await client.query(RISKS)).map(([name]) => `${name as string} is off`),
-  });
+  const { log, endings } = user;
+  const feed = new Feed(ANNOUNCED);
+  const { store, changing } = cacheFor(config, log, feed, postgres, NOTHING, false);
   client.changing = changing;
-  const link = new ChangesLink(client, events);
+  tellEndings(feed, endings);
+  feed.on('up', () => {
+    // While no notifications were received, anything may have ended.
+    feed.emit('changed', null);
+    emitOpenQuestions(feed, kv).catch(() => undefined);
+  });
+  reportLink(feed, log, 'PostgreSQL', async () =>
+    (await client.query(RISKS)).map(([name]) => `${name as string} is off`),
+  );
+  const link = new ChangesLink(client, feed);
   return {
     store,
     close: async () => {
@@ -45,4 +53,4 @@ export async function openPostgres(
       await client.close();
     },
   };
-} // prettier-ignore
+}

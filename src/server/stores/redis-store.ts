@@ -3,7 +3,7 @@ import type { Config } from '../../config/schema/config.js';
 import type { Log } from '../../observe/log.js';
 import { countHistoryChange, storeMetrics } from '../../observe/metrics.js';
 import { Creations, RevocationFiles, Revocations } from '../../store/revocations.js';
-import { CHANGED_KEYS, endedByName } from '../../store/endings.js';
+import { CHANGED_KEYS } from '../../store/endings.js';
 import {
   BEGINNING_KEYS,
   checkFormat,
@@ -16,10 +16,18 @@ import {
   restoreHistory,
 } from '../../store/redis.js';
 import { RedisClient } from '../../store/redis/client.js';
-import { openQuestions } from '../../store/core/fleet.js';
 import { keyOf, QUESTION } from '../../store/core/kinds.js';
+import { Feed } from '../../store/link.js';
 import { InvalidationLink } from '../../store/redis/invalidation.js';
-import { cacheFor, checked, type NetworkedStore, type StoreUser } from './networked-store.js';
+import {
+  cacheFor,
+  checked,
+  emitOpenQuestions,
+  type NetworkedStore,
+  reportLink,
+  type StoreUser,
+  tellEndings,
+} from './networked-store.js';
 import { mapMaybe } from '../../util/async.js';
 import type { User } from '../../domain/user.js';
 import type { Store } from '../../store/core/store.js';
@@ -52,31 +60,23 @@ export async function openRedis(
       () => undefined,
     );
   };
-  /**
-   * Handles what ended while no notifications were received. The current cache contents were read
-   * later.
-   */
-  const missed = (names: readonly string[]): void => {
-    revocations.note(names);
-    endings.ended(endedByName(names));
-  };
   const { announcementPrefix: announced } = client;
-  const { store, changing, events } = cacheFor(config, user, {
-    name: 'Redis',
-    store: corrected,
-    revocations,
-    bridgesFailover: settings.url === null,
-    announced,
-    catchUp: async () => {
-      reapply();
-      learned = await learnRevocations(client, missed, learned);
-      return openQuestions(redis.kv);
-    },
-    changed: (names) => {
-      if (names.some((name) => BEGINNING_KEYS.includes(name))) reapply();
-    },
-    dataLossRisks: async () => dataLossRisks(client),
+  const feed = new Feed(announced);
+  feed.on('ended', (names) => revocations.note(names));
+  const { store, changing } = cacheFor(config, log, feed, corrected, revocations, settings.url === null);
+  tellEndings(feed, endings);
+  const catchUp = async (): Promise<void> => {
+    learned = await learnRevocations(client, (names) => feed.emit('ended', names), learned);
+    await emitOpenQuestions(feed, redis.kv);
+  };
+  feed.on('up', () => {
+    reapply();
+    catchUp().catch(() => undefined);
   });
+  feed.on('changed', (keys) => {
+    if (keys?.some((key) => BEGINNING_KEYS.includes(key)) === true) reapply();
+  });
+  reportLink(feed, log, 'Redis', async () => dataLossRisks(client));
   client.events = {
     changing: async (change, make) => {
       const note = creations.noting(change, (key) => redis.kv.recent(key));
@@ -94,7 +94,7 @@ export async function openRedis(
   }; // prettier-ignore
   await client.connected();
   const watched = [...CHANGED_KEYS, ...BEGINNING_KEYS, announced, keyOf(QUESTION, '')];
-  const link = new InvalidationLink(client, settings, watched, events);
+  const link = new InvalidationLink(client, settings, watched, feed);
   return {
     store,
     close: async () => {

@@ -6,7 +6,7 @@ import { keyOf, LEGACY_KEYS, TOKEN, USER } from '../core/kinds.js';
 import type { Commit, Revision } from '../core/kv.js';
 import { mapMaybe, type MaybePromise } from '../../util/async.js';
 import type { User } from '../../domain/user.js';
-import { changedByKey, endedByName } from '../endings.js';
+import { changedByKey, endedByName, withoutPrefix } from '../endings.js';
 import { StoreUnavailable } from '../faults.js';
 import type { Store } from '../core/store.js';
 import type { Config } from '../../config/schema/config.js';
@@ -123,10 +123,10 @@ export class TokenCache {
       return;
     }
     this.#drop(changedByKey(names).keys());
-    const digests = namedBy(TOKENS, names);
+    const digests = withoutPrefix(TOKENS, names);
     for (const digest of digests) this.lag.received(digest);
     this.#warmTokens(digests);
-    this.sessions.warm(namedBy('session:', names));
+    this.sessions.warm(withoutPrefix('session:', names));
   }
 
   ended(names: readonly string[]): void {
@@ -174,7 +174,7 @@ export class TokenCache {
    * and after, for what was read meanwhile.
    */
   async changing({ expect, put, link }: Commit, make: Make): Promise<Revision | null> {
-    const digests = namedBy(TOKENS, [...put.keys()]);
+    const digests = withoutPrefix(TOKENS, [...put.keys()]);
     const names = [
       ...digests.map((digest) => `digest:${digest}`),
       ...[...put.keys()].filter((key) => key.startsWith(USERS)),
@@ -297,8 +297,4 @@ export class TokenCache {
     this.#coverage.advance();
     this.#fills.clear();
   }
-}
-
-function namedBy(beginning: string, names: readonly string[]): string[] {
-  return names.filter((name) => name.startsWith(beginning)).map((name) => name.slice(beginning.length));
 }

@@ -6,7 +6,14 @@ import { StoreUnavailable } from '../faults.js';
 import { isOpenHere, refuseDamaged, refuseForbidden, refuseSameId, unopened } from './unopened.js';
 import { keyOf, QUESTION } from '../core/kinds.js';
 import type { Key } from '../core/kv.js';
-import { CHANGED_KEYS, changedByKey, type Ended, endedByName, type Endings } from '../endings.js';
+import {
+  CHANGED_KEYS,
+  changedByKey,
+  type Ended,
+  endedByName,
+  type Endings,
+  withoutPrefix,
+} from '../endings.js';
 
 /** Version of the layout below. Another one is refused. */
 const FORMAT = 2;
@@ -210,10 +217,10 @@ export class EndedLog {
   #report({ names, areAll }: NewEntries): void {
     if (names.length === 0 && areAll) return;
     const ended = names.filter((name) => !name.startsWith(CHANGED));
-    const keys = names.filter((name) => name.startsWith(CHANGED)).map((name) => name.slice(CHANGED.length));
+    const keys = withoutPrefix(CHANGED, names);
     const all: Ended = new Map([...changedByKey(keys), ...endedByName(ended)]);
     this.#endings.ended(areAll ? all : null);
-    for (const key of keys) if (key.startsWith(QUESTIONS)) this.#endings.asked(key.slice(QUESTIONS.length));
+    for (const question of withoutPrefix(QUESTIONS, keys)) this.#endings.asked(question);
   }
 }
 

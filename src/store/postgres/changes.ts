@@ -1,6 +1,6 @@
 import { Client } from 'pg';
 import { newId } from '../../domain/secret.js';
-import { type Attempt, COVER_MS, HEARTBEAT_MS, Link, type LinkEvents } from '../link.js';
+import { type Attempt, COVER_MS, type Feed, HEARTBEAT_MS, Link } from '../link.js';
 import { StoreUnavailable } from '../faults.js';
 import { asConnectionFailed, connectionOptions, emptied, type PostgresClient, reasonOf } from './client.js';
 import { FEED } from './schema.js';
@@ -36,13 +36,13 @@ interface State {
  */
 export class ChangesLink {
   readonly #client: PostgresClient;
-  readonly #events: LinkEvents;
+  readonly #feed: Feed;
   readonly #link: Link;
 
-  constructor(client: PostgresClient, events: LinkEvents) {
+  constructor(client: PostgresClient, feed: Feed) {
     this.#client = client;
-    this.#events = events;
-    this.#link = new Link(async (attempt) => this.#hold(attempt), events);
+    this.#feed = feed;
+    this.#link = new Link(async (attempt) => this.#hold(attempt), feed);
   }
 
   close(): void {
@@ -70,20 +70,25 @@ export class ChangesLink {
 
   /** Returns a function that stops the checks. */
   async #listen({ up, abort }: Attempt, connection: Client): Promise<() => void> {
-    const feed = new Feed((names) => this.#events.changed(names), abort);
-    connection.on('notification', ({ payload = '' }) => feed.receive(payload));
+    const received = new Notifications((names) => this.#feed.receive(names), abort);
+    connection.on('notification', ({ payload = '' }) => received.receive(payload));
     // It fails on a standby.
     await connection.query(`LISTEN "${this.#client.schema.channel}"`);
-    await this.#probe(feed);
+    await this.#probe(received);
     const askedAt = performance.now();
     const { number, server } = await this.#stateOn(connection);
-    feed.begin(number);
+    received.begin(number);
     await this.#compare(server);
     up(askedAt + COVER_MS);
-    return this.#keepChecking(connection, server, feed, abort);
+    return this.#keepChecking(connection, server, received, abort);
   }
 
-  #keepChecking(connection: Client, server: string, feed: Feed, abort: Attempt['abort']): () => void {
+  #keepChecking(
+    connection: Client,
+    server: string,
+    received: Notifications,
+    abort: Attempt['abort'],
+  ): () => void {
     const began = performance.now();
     let [aliveAt, comparedAt, triedAt] = [began, began, began];
     const check = async (): Promise<void> => {
@@ -97,9 +102,9 @@ export class ChangesLink {
         );
       }
       const { number } = await this.#stateOn(connection);
-      if (number <= feed.latest) {
+      if (number <= received.latest) {
         aliveAt = now;
-        this.#events.alive(now + COVER_MS);
+        this.#feed.emit('alive', now + COVER_MS);
       } else if (now - aliveAt > COVER_MS) throw new Error('notifications do not arrive');
     };
     const heartbeat = setInterval(() => {
@@ -109,11 +114,11 @@ export class ChangesLink {
   }
 
   /** Checks that what is sent over the connections of queries arrives. */
-  async #probe(feed: Feed): Promise<void> {
+  async #probe(received: Notifications): Promise<void> {
     const name = newId();
     const arrived = new Promise<void>((resolve, reject) => {
       const timer = setTimeout(() => reject(new Error(NO_PROBE)), COVER_MS);
-      feed.probed = (found) => {
+      received.probed = (found) => {
         if (found !== name) return;
         clearTimeout(timer);
         resolve();
@@ -139,19 +144,19 @@ export class ChangesLink {
     const [row] = await this.#client.query(`SELECT ${SERVER}, extract(epoch FROM clock_timestamp()) * 1000`);
     if (row?.[0] !== server) throw new Error('the link is to another server');
     // The clock was read about half-way between the request and its reply.
-    this.#events.skew(Number(row[1]) - (sentAt + Date.now()) / 2);
+    this.#feed.emit('skew', Number(row[1]) - (sentAt + Date.now()) / 2);
   }
 }
 
 /** The notifications that a link receives. */
-class Feed {
+class Notifications {
   /** Called with the name of each probe, of any process. */
   probed: (name: string) => void = () => undefined;
-  readonly #changed: LinkEvents['changed'];
+  readonly #changed: Feed['receive'];
   readonly #abort: Attempt['abort'];
   #latest: number | undefined;
 
-  constructor(changed: LinkEvents['changed'], abort: Attempt['abort']) {
+  constructor(changed: Feed['receive'], abort: Attempt['abort']) {
     this.#changed = changed;
     this.#abort = abort;
   }

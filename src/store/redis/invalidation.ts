@@ -2,7 +2,7 @@ import type { Redis } from 'ioredis';
 import { newId } from '../../domain/secret.js';
 import type { RedisClient } from './client.js';
 import { connectionTo, nodeOf, open, type RedisSettings } from './connect.js';
-import { type Attempt, COVER_MS, HEARTBEAT_MS, Link, type LinkEvents } from '../link.js';
+import { type Attempt, COVER_MS, type Feed, HEARTBEAT_MS, Link } from '../link.js';
 import { LEASE_MS, type MasterSession, readHistory, readIdentity } from './session.js';
 
 /** The channel on which Redis announces changed keys to RESP2 clients. */
@@ -23,7 +23,7 @@ export class InvalidationLink {
   readonly #client: RedisClient;
   readonly #settings: RedisSettings;
   readonly #names: readonly string[];
-  readonly #events: LinkEvents;
+  readonly #feed: Feed;
   /** The key of which only this link is notified. */
   readonly #probeName = `link_probe:${newId()}`;
   #probes = 0;
@@ -31,12 +31,12 @@ export class InvalidationLink {
   readonly #link: Link;
 
   /** @param names prefixes of the keys to be notified of, without the prefix of the store */
-  constructor(client: RedisClient, settings: RedisSettings, names: readonly string[], events: LinkEvents) {
+  constructor(client: RedisClient, settings: RedisSettings, names: readonly string[], feed: Feed) {
     this.#client = client;
     this.#settings = settings;
     this.#names = names;
-    this.#events = events;
-    this.#link = new Link(async (attempt) => this.#hold(attempt), events);
+    this.#feed = feed;
+    this.#link = new Link(async (attempt) => this.#hold(attempt), feed);
   }
 
   close(): void {
@@ -107,7 +107,7 @@ export class InvalidationLink {
     const [seconds, micros] = time.map(Number);
     // The clock was read about half-way between the request and its reply.
     if (seconds !== undefined && micros !== undefined)
-      this.#events.skew(seconds * 1000 + micros / 1000 - (sentAt + Date.now()) / 2);
+      this.#feed.emit('skew', seconds * 1000 + micros / 1000 - (sentAt + Date.now()) / 2);
   }
 
   #keepChecking(
@@ -142,7 +142,7 @@ export class InvalidationLink {
   async #check(session: MasterSession, subscriber: Redis, tracker: Redis): Promise<void> {
     const askedAt = performance.now();
     await Promise.all([subscriber.ping(), readHistory(tracker)]);
-    this.#events.alive(this.#coveredUntil(session, askedAt));
+    this.#feed.emit('alive', this.#coveredUntil(session, askedAt));
   }
 
   #coveredUntil({ lease }: MasterSession, askedAt: number): number {
@@ -154,6 +154,6 @@ export class InvalidationLink {
     const { length } = this.#client.prefix;
     const names = Array.isArray(keys) ? keys.map((key) => String(key).slice(length)) : null;
     if (names?.includes(this.#probeName) === true) this.#probed();
-    if (names === null || names.some((name) => name !== this.#probeName)) this.#events.changed(names);
+    if (names === null || names.some((name) => name !== this.#probeName)) this.#feed.receive(names);
   }
 }
