@@ -28,7 +28,6 @@ const POST: readonly (readonly [string, string])[] = [
 /** Connection errors (RFC 9113 5.4.1). */
 const ERRORS: Record<string, Buffer> = {
   'PRIORITY of 4 bytes': frame(PRIORITY, 0, 1, Buffer.alloc(4)),
-  'PRIORITY on itself': frame(PRIORITY, 0, 1, Buffer.concat([uint32(1), Buffer.alloc(1)])),
   'DATA on stream 0': frame(DATA, 0, 0, Buffer.from('x')),
   'DATA after the end': Buffer.concat([
     frame(HEADERS, END_HEADERS | END_STREAM, 3, block([...POST, [':path', '/x']])),

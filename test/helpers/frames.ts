@@ -16,6 +16,9 @@ export const END_STREAM = 1;
 export const ACK = 1;
 export const END_HEADERS = 4;
 
+/** Whether Node ends the connection after an invalid message, and not only its stream (nghttp2 1.69). */
+export const endsInvalidConnections = Number(process.versions.nghttp2?.split('.')[1]) >= 69;
+
 /** A received frame. */
 export interface Frame {
   readonly type: number;

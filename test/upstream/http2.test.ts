@@ -20,7 +20,7 @@ import {
   type UpstreamExchange,
   type UpstreamRequest,
 } from '../../src/upstream/upstream-request.js';
-import { ACK, block, CONTINUATION, DATA, END_HEADERS, END_STREAM, frame, GOAWAY, HEADERS, PING, RST_STREAM, SETTINGS, uint32, WINDOW_UPDATE } from '../helpers/frames.js'; // prettier-ignore
+import { ACK, block, CONTINUATION, DATA, END_HEADERS, END_STREAM, endsInvalidConnections, frame, GOAWAY, HEADERS, PING, RST_STREAM, SETTINGS, uint32, WINDOW_UPDATE } from '../helpers/frames.js'; // prettier-ignore
 import { pause, until } from '../helpers/until.js';
 import { GET } from '../helpers/upstream-request.js';
 
@@ -240,6 +240,10 @@ t.test('a response without content ends with its head, whatever follows on its s
     t.equal(how, `${status} `, `${request}, ${rest.name}`);
     if (how === 'nothing') break;
     t.equal(got.isWhole, true);
+    if (endsInvalidConnections && (rest === body || rest === half)) {
+      await until(async () => (await ask(address).done) === '200 ok', 'another connection serves');
+      continue;
+    }
     t.equal(await ask(address).done, '200 ok', 'the connection serves the next request');
     t.equal(connections.length, 1);
   }
@@ -592,10 +596,13 @@ t.test('the stream of a response without content is reset only if its end does n
   const rows: [name: string, rest: ((stream: number) => Buffer) | undefined, resets: number[]][] = [
     ['an end of its own', (stream) => data(stream, '', END_STREAM), []],
     ['trailers', (stream) => frame(HEADERS, END_HEADERS | END_STREAM, stream, block([['x', 'y']])), []],
-    ['a body', (stream) => data(stream, 'body'), [1]],
-    ['a whole body', (stream) => data(stream, 'body', END_STREAM), [1]],
     ['no end', undefined, [8]],
   ];
+  if (!endsInvalidConnections)
+    rows.push(
+      ['a body', (stream) => data(stream, 'body'), [1]],
+      ['a whole body', (stream) => data(stream, 'body', END_STREAM), [1]],
+    );
   for (const [name, rest, resets] of rows) {
     const { url, connections } = await serve(t, (served, stream) => {
       served.write(frame(HEADERS, END_HEADERS, stream, block([[':status', '204']])));
