@@ -5,31 +5,28 @@ import type { Revocations } from '../revocations.js';
 import { StoreUnavailable } from '../faults.js';
 import type { SessionStore, SessionWithOwner } from '../core/sessions.js';
 import type { Coverage, Owners } from './entries.js';
-import { mapMaybe, type MaybePromise } from '../../util/async.js';
-import type { TokenStore } from '../core/tokens.js';
 import { upTo } from '../../util/collections.js';
 
 export type KnownRevocations = Pick<Revocations, 'hasToken' | 'hasSession'>;
 
 /** Sessions and ended credentials that are known while another master is being elected. */
 export class Bridge {
+  readonly sessions: LRUCache<string, Session>;
   readonly #revocations: KnownRevocations;
   readonly #ended: LRUCache<string, true>;
   /** Token ids by digest: revocations name a token by its id, requests by its digest. */
   readonly #ids: LRUCache<string, string>;
-  readonly #sessions: LRUCache<string, Session>;
 
-  constructor(size: number, revocations: KnownRevocations) {
-    const max = Math.max(1, size);
+  constructor(max: number, revocations: KnownRevocations) {
     this.#revocations = revocations;
     this.#ids = new LRUCache(upTo(max));
     this.#ended = new LRUCache(upTo(max));
-    this.#sessions = new LRUCache(upTo(max));
+    this.sessions = new LRUCache(upTo(max));
   }
 
   end(digest: string): void {
     this.#ended.set(digest, true);
-    this.#sessions.delete(digest);
+    this.sessions.delete(digest);
   }
 
   /** Records that a token exists: a declared token may be declared again after it was removed. */
@@ -49,24 +46,13 @@ export class Bridge {
 
   noteSession(session: Session): void {
     this.#ended.delete(session.digest);
-    this.#sessions.set(session.digest, session);
+    this.sessions.set(session.digest, session);
   }
 
   /** One that may have timed out is left to the store. */
   session(digest: string): Session | undefined {
-    const session = this.#sessions.get(digest);
+    const session = this.sessions.get(digest);
     return session !== undefined && sessionEndsAt(session) > Date.now() ? session : undefined;
-  }
-
-  dropSession(digest: string): void {
-    this.#sessions.delete(digest);
-  }
-
-  /** Returns the digests of those that were dropped: changes may have been missed. */
-  forgetSessions(): string[] {
-    const digests = [...this.#sessions.keys()];
-    this.#sessions.clear();
-    return digests;
   }
 }
 
@@ -75,18 +61,21 @@ const MAX_WAITING = 1_000;
 /** Maximum reads per digest. A read is repeated if another change came in between. */
 const ATTEMPTS = 3;
 
-/** Reads in the background what may be needed while the store is unavailable. */
+/** Reads in the background what may be needed while another master is being elected. */
 export class Warming {
+  readonly #coverage: Coverage;
   readonly #lookUp: (digest: string) => Promise<boolean>;
   readonly #waiting = new Set<string>();
   #running = 0;
 
   /** @param lookUp returns whether its result is cached now */
-  constructor(lookUp: (digest: string) => Promise<boolean>) {
+  constructor(coverage: Coverage, lookUp: (digest: string) => Promise<boolean>) {
+    this.#coverage = coverage;
     this.#lookUp = lookUp;
   }
 
   add(digests: Iterable<string>): void {
+    if (!this.#coverage.bridges || !this.#coverage.isEnabled) return;
     for (const digest of digests) {
       if (this.#waiting.size >= MAX_WAITING) break;
       this.#waiting.add(digest);
@@ -99,35 +88,34 @@ export class Warming {
     this.#running += 1;
     // Let the rest of the store's message be handled first.
     await new Promise((resolve) => setImmediate(resolve));
-    for (let next = this.#take(); next !== undefined; next = this.#take())
-      await this.#repeat(next).catch(() => undefined);
+    for (const digest of this.#waiting) {
+      this.#waiting.delete(digest);
+      await this.#repeat(digest).catch(() => undefined);
+    }
     this.#running -= 1;
   }
 
   async #repeat(digest: string): Promise<void> {
-    for (let attempt = 0; attempt < ATTEMPTS; attempt++) if (await this.#lookUp(digest)) return;
-  }
-
-  #take(): string | undefined {
-    const [next] = this.#waiting;
-    if (next !== undefined) this.#waiting.delete(next);
-    return next;
+    for (let attempt = 0; attempt < ATTEMPTS; attempt++)
+      if (!this.#coverage.isEnabled || (await this.#lookUp(digest))) return;
   }
 }
 
 /** Looks up sessions in the store, or in the bridge while another master is being elected. */
 export class SessionLookUps {
+  /** Reads sessions in the background, so that they are known at the next failover. */
+  readonly warming: Warming;
   readonly #inner: SessionStore;
   readonly #coverage: Coverage;
   readonly #owners: Owners;
   readonly #bridge: Bridge | undefined;
-  readonly #warming = new Warming((digest) => this.#warm(digest));
 
   constructor(inner: SessionStore, coverage: Coverage, owners: Owners, bridge: Bridge | undefined) {
     this.#inner = inner;
     this.#coverage = coverage;
     this.#owners = owners;
     this.#bridge = bridge;
+    this.warming = new Warming(coverage, (digest) => this.#warm(digest));
   }
 
   async find(digest: string): Promise<SessionWithOwner | undefined> {
@@ -142,7 +130,7 @@ export class SessionLookUps {
     }
     if (found !== undefined) this.#owners.note(found.owner);
     if (this.#bridge === undefined) return found;
-    if (found === undefined) this.#bridge.dropSession(digest);
+    if (found === undefined) this.#bridge.sessions.delete(digest);
     else if (generation === this.#coverage.generation) {
       this.#owners.keep(found.owner);
       this.#bridge.noteSession(found.session);
@@ -150,14 +138,9 @@ export class SessionLookUps {
     return found;
   }
 
-  /** Reads sessions in the background, so that they are known at the next failover. */
-  warm(digests: readonly string[]): void {
-    if (this.#coverage.isEnabled && this.#bridge !== undefined) this.#warming.add(digests);
-  }
-
   /** Returns false if a change came in between. */
   async #warm(digest: string): Promise<boolean> {
-    if (!this.#coverage.isEnabled || this.#bridge?.session(digest) !== undefined) return true;
+    if (this.#bridge?.session(digest) !== undefined) return true;
     const found = await this.find(digest);
     if (found === undefined) this.#bridge?.end(digest);
     return found === undefined || this.#bridge?.session(digest) !== undefined;
@@ -169,35 +152,5 @@ export class SessionLookUps {
     const session = this.#coverage.isBridging ? this.#bridge?.session(digest) : undefined;
     const owner = session && this.#owners.get(session.userId);
     return session === undefined || owner === undefined ? undefined : { found: { session, owner } };
-  }
-}
-
-export class LegacyKeys {
-  readonly #inner: Pick<TokenStore, 'hasLegacyKeys'>;
-  readonly #coverage: Coverage;
-  #known: boolean | undefined;
-
-  constructor(inner: Pick<TokenStore, 'hasLegacyKeys'>, coverage: Coverage) {
-    this.#inner = inner;
-    this.#coverage = coverage;
-  }
-
-  exist(): MaybePromise<boolean> {
-    const known = this.#known;
-    if (known !== undefined && this.#coverage.isCurrent(performance.now())) return known;
-    const { generation } = this.#coverage;
-    const lookUp = mapMaybe(this.#inner.hasLegacyKeys(), (some) => {
-      if (this.#coverage.isEnabled && generation === this.#coverage.generation) this.#known = some;
-      return some;
-    });
-    if (known === undefined || !(lookUp instanceof Promise)) return lookUp;
-    return lookUp.catch((error: unknown) => {
-      if (error instanceof StoreUnavailable && this.#coverage.isBridging) return known;
-      throw error;
-    });
-  }
-
-  forget(): void {
-    this.#known = undefined;
   }
 }

@@ -12,8 +12,9 @@ import type { Store } from '../core/store.js';
 import type { Config } from '../../config/schema/config.js';
 import type { TokenStore } from '../core/tokens.js';
 import type { TokenWithOwner } from '../core/token-records.js';
-import { Bridge, type KnownRevocations, LegacyKeys, SessionLookUps, Warming } from './bridge.js';
-import { Coverage, type Entry, Lag, Owners, TokenEntries } from './entries.js';
+import { Bridge, type KnownRevocations, SessionLookUps, Warming } from './bridge.js';
+import { Coverage, type Entry, Owners, TokenEntries } from './entries.js';
+import { upTo } from '../../util/collections.js';
 
 /** The settings `cache`, in entries and milliseconds, and `on_store_failure`. */
 export interface CacheSettings extends Readonly<Config['cache']> {
@@ -36,6 +37,8 @@ export interface CacheEvents {
 type Make = () => Promise<Revision | null>;
 
 const [TOKENS, USERS] = [keyOf(TOKEN, ''), keyOf(USER, '')];
+/** Maximum number of changes of which a notification is awaited. */
+const MAX_AWAITED = 1_000;
 
 /** Puts a cache in front of the look-ups of a store. It must learn of its changes ({@link TokenCache.changing}). */
 export function cachedStore({ tokens, sessions, directory, ...others }: Store, cache: TokenCache): Store {
@@ -44,7 +47,7 @@ export function cachedStore({ tokens, sessions, directory, ...others }: Store, c
     tokens: {
       ...tokens,
       find: (digest) => cache.findToken(digest),
-      hasLegacyKeys: () => cache.legacyKeys.exist(),
+      hasLegacyKeys: () => cache.hasLegacyKeys(),
     },
     sessions: { ...sessions, find: async (digest) => cache.sessions.find(digest) },
     directory: {
@@ -61,8 +64,6 @@ export function cachedStore({ tokens, sessions, directory, ...others }: Store, c
  */
 export class TokenCache {
   readonly sessions: SessionLookUps;
-  readonly legacyKeys: LegacyKeys;
-  readonly lag: Lag;
   readonly #inner: TokenStore;
   readonly #settings: CacheSettings;
   readonly #events: CacheEvents;
@@ -72,6 +73,9 @@ export class TokenCache {
   readonly #coverage: Coverage;
   readonly #bridge: Bridge | undefined;
   readonly #warming: Warming;
+  /** When changes were sent whose notifications, which all processes receive, have not arrived. */
+  readonly #sentAt = new Map<string, number>();
+  #hasLegacyKeys: boolean | undefined;
 
   constructor(
     inner: Pick<Store, 'tokens' | 'sessions'>,
@@ -84,34 +88,33 @@ export class TokenCache {
     this.#inner = inner.tokens;
     this.#settings = settings;
     this.#events = events;
-    this.lag = new Lag(events.received);
     this.#entries = new TokenEntries(max, settings.negative_ttl);
-    this.#owners = new Owners(max);
+    this.#owners = new Owners(upTo(max));
     this.#coverage = new Coverage(bridges);
-    this.#bridge = bridges ? new Bridge(settings.size, revocations) : undefined;
-    this.#warming = new Warming((digest) => this.#reread(digest));
+    this.#bridge = bridges ? new Bridge(max, revocations) : undefined;
+    this.#warming = new Warming(this.#coverage, (digest) => this.#reread(digest));
     this.sessions = new SessionLookUps(inner.sessions, this.#coverage, this.#owners, this.#bridge);
-    this.legacyKeys = new LegacyKeys(inner.tokens, this.#coverage);
   }
 
   /** Starts using the cache; drops what was read before notifications arrived. */
   enable(until = Infinity): void {
-    const before = this.#entries.digests();
-    const sessions = this.#bridge?.forgetSessions() ?? [];
+    const before = [...this.#entries.tokens.keys()];
+    const sessions = [...(this.#bridge?.sessions.keys() ?? [])];
     this.#dropAll();
-    this.#coverage.enable(this.#settings.size > 0, until);
-    this.#warmTokens(before);
-    this.sessions.warm(sessions);
+    this.#coverage.isEnabled = this.#settings.size > 0;
+    this.#coverage.until = until;
+    this.#warming.add(before);
+    this.sessions.warming.add(sessions);
   }
 
   /** @param until `performance.now()` until which no change can have been missed */
   cover(until: number): void {
-    this.#coverage.cover(until);
+    this.#coverage.until = until;
   }
 
   disable(): void {
-    this.#coverage.disable();
-    this.lag.clear();
+    this.#coverage.isEnabled = false;
+    this.#sentAt.clear();
     if (this.#keepsWhileDisabled) this.#begin();
     else this.#dropAll();
   }
@@ -124,9 +127,13 @@ export class TokenCache {
     }
     this.#drop(changedByKey(names).keys());
     const digests = withoutPrefix(TOKENS, names);
-    for (const digest of digests) this.lag.received(digest);
-    this.#warmTokens(digests);
-    this.sessions.warm(withoutPrefix('session:', names));
+    for (const digest of digests) {
+      const sentAt = this.#sentAt.get(digest);
+      if (sentAt !== undefined) this.#events.received(performance.now() - sentAt);
+      this.#sentAt.delete(digest);
+    }
+    this.#warming.add(digests);
+    this.sessions.warming.add(withoutPrefix('session:', names));
   }
 
   ended(names: readonly string[]): void {
@@ -136,18 +143,33 @@ export class TokenCache {
   findToken(digest: string): MaybePromise<TokenWithOwner | undefined> {
     const now = performance.now();
     if (this.#coverage.isCurrent(now)) {
-      const entry = this.#entries.get(digest);
+      const entry = this.#entries.tokens.get(digest);
       if (entry !== undefined && this.#isFresh(entry, now)) {
         this.#events.hit();
         return entry.found;
       }
-      if (this.#entries.isMissing(digest)) {
+      if (this.#entries.missing.has(digest)) {
         this.#events.hit();
         return undefined;
       }
     }
     this.#events.miss();
     return this.#fills.get(digest) ?? this.#fill(digest);
+  }
+
+  hasLegacyKeys(): MaybePromise<boolean> {
+    const known = this.#hasLegacyKeys;
+    if (known !== undefined && this.#coverage.isCurrent(performance.now())) return known;
+    const { generation } = this.#coverage;
+    const lookUp = mapMaybe(this.#inner.hasLegacyKeys(), (some) => {
+      if (this.#coverage.isEnabled && generation === this.#coverage.generation) this.#hasLegacyKeys = some;
+      return some;
+    });
+    if (known === undefined || !(lookUp instanceof Promise)) return lookUp;
+    return lookUp.catch((error: unknown) => {
+      if (error instanceof StoreUnavailable && this.#coverage.isBridging) return known;
+      throw error;
+    });
   }
 
   noteUser(found: User | undefined): User | undefined {
@@ -163,9 +185,9 @@ export class TokenCache {
       const rest = name.slice(kind.length);
       if (kind === 'token:') this.#dropToken(this.#entries.digestOf(rest));
       else if (kind === 'digest:') this.#dropToken(rest);
-      else if (kind === 'session:') this.#bridge?.dropSession(rest);
+      else if (kind === 'session:') this.#bridge?.sessions.delete(rest);
       else if (kind === 'user:') this.#owners.delete(rest);
-      else this.legacyKeys.forget();
+      else this.#hasLegacyKeys = undefined;
     }
   }
 
@@ -184,16 +206,18 @@ export class TokenCache {
     // PostgreSQL notifies nobody of new ones.
     const known = digests.filter((digest) => typeof expect.get(TOKENS + digest) === 'string');
     this.#drop(names);
-    if (this.#coverage.isEnabled) for (const digest of known) this.lag.sent(digest);
+    if (this.#coverage.isEnabled)
+      for (const digest of known)
+        if (this.#sentAt.size < MAX_AWAITED) this.#sentAt.set(digest, performance.now());
     let revision: Revision | null = null;
     try {
       revision = await make();
-      if (revision === null) this.lag.notChanged(known);
+      if (revision === null) for (const digest of known) this.#sentAt.delete(digest);
       return revision;
     } finally {
       this.#drop(names);
       // The notification precedes the reply; what was read then has just been dropped.
-      if (revision !== null) this.#warmTokens(digests.filter((digest) => put.get(TOKENS + digest) !== null));
+      if (revision !== null) this.#warming.add(digests.filter((digest) => put.get(TOKENS + digest) !== null));
     }
   }
 
@@ -216,7 +240,7 @@ export class TokenCache {
       if (!(error instanceof StoreUnavailable)) throw error;
       if (
         this.#bridge?.hasEnded(digest) === true ||
-        (this.#coverage.isBridging && this.#entries.isMissing(digest))
+        (this.#coverage.isBridging && this.#entries.missing.has(digest))
       )
         return undefined;
       const stale = this.#stale(digest);
@@ -230,24 +254,20 @@ export class TokenCache {
     return found;
   }
 
-  /** Reads tokens in the background, so that they are known at the next failover. */
-  #warmTokens(digests: readonly string[]): void {
-    if (this.#coverage.isEnabled && this.#bridge !== undefined) this.#warming.add(digests);
-  }
-
-  /** Returns false if another change came in between. */
+  /** Reads a token so that it is known at the next failover. Returns false if a change came in between. */
   async #reread(digest: string): Promise<boolean> {
-    if (!this.#coverage.isEnabled || this.#entries.has(digest)) return true;
+    if (this.#entries.tokens.has(digest)) return true;
     const found = await (this.#fills.get(digest) ?? this.#fill(digest));
     // The token existed, or there would have been no notification.
     if (found === undefined) this.#bridge?.end(digest);
-    return found === undefined || this.#entries.has(digest);
+    return found === undefined || this.#entries.tokens.has(digest);
   }
 
   #keep(digest: string, found: TokenWithOwner | undefined): void {
     if (found === undefined) {
       this.#dropToken(digest);
-      if (this.#coverage.isEnabled) this.#entries.setMissing(digest);
+      if (this.#coverage.isEnabled && this.#settings.negative_ttl > 0)
+        this.#entries.missing.set(digest, true);
       return;
     }
     if (!this.#coverage.isEnabled && !this.#keepsWhileDisabled) return;
@@ -259,7 +279,7 @@ export class TokenCache {
 
   /** As always, the caller checks its expiry. */
   #stale(digest: string): TokenWithOwner | undefined {
-    const entry = this.#keepsWhileDisabled ? this.#entries.get(digest) : undefined;
+    const entry = this.#keepsWhileDisabled ? this.#entries.tokens.get(digest) : undefined;
     if (entry === undefined) return undefined;
     const now = performance.now();
     if (!this.#coverage.isBridging && now - entry.at >= (this.#settings.serveCachedFor ?? 0))
@@ -287,14 +307,14 @@ export class TokenCache {
     this.#begin();
     this.#entries.clear();
     this.#owners.clear();
-    this.#bridge?.forgetSessions();
-    this.lag.clear();
-    this.legacyKeys.forget();
+    this.#bridge?.sessions.clear();
+    this.#sentAt.clear();
+    this.#hasLegacyKeys = undefined;
   }
 
   /** Starts a new generation: reads in progress are neither kept nor shared with later callers. */
   #begin(): void {
-    this.#coverage.advance();
+    this.#coverage.generation += 1;
     this.#fills.clear();
   }
 }
