@@ -218,7 +218,6 @@ export class RevocationFiles implements RevocationLog {
   readonly #onFailure: (error: unknown) => void;
   #file = '';
   #since = -Infinity;
-  #isCut = false;
 
   constructor(folder: string, onFailure: (error: unknown) => void) {
     this.#folder = folder;
@@ -230,37 +229,41 @@ export class RevocationFiles implements RevocationLog {
   load(): (readonly [name: string, at: number])[] {
     const oldest = Date.now() - RETENTION_MS;
     const found = new Map<string, number>();
-    for (const name of readdirSync(this.#folder).filter((each) => NAME.test(each))) {
-      const file = join(this.#folder, name);
-      if (statSync(file).mtimeMs < oldest) rmSync(file, { force: true });
-      else for (const [each, at] of entriesOf(readFileSync(file, 'utf8'))) if (at >= oldest) found.set(each, at);
-    }
+    for (const file of this.#recentFiles())
+      for (const [name, at] of entriesOf(readFileSync(file, 'utf8'))) if (at >= oldest) found.set(name, at);
     return [...found].toSorted((a, b) => a[1] - b[1]);
-  } // prettier-ignore
+  }
 
   append(names: readonly string[], at: number): void {
     try {
       if (performance.now() - this.#since > FILE_MS) this.#begin();
       const lines = names.map((name) => `${at} ${name}\n`).join('');
-      // No name ends in a space, so a part of a line is not taken for a shorter name.
-      appendTo(this.#file, this.#isCut ? ` \n${lines}` : lines);
-      this.#isCut = false;
+      // An earlier line may have been cut. No name ends in a space, so it is not taken for a shorter name.
+      appendTo(this.#file, ` \n${lines}`);
     } catch (error) {
-      this.#isCut = true;
       this.#onFailure(error);
     }
   }
 
   #begin(): void {
-    this.#since = performance.now();
+    this.#recentFiles();
     this.#file = join(this.#folder, `revocations-${newId()}.txt`);
     appendTo(this.#file, '');
-    const oldest = Date.now() - RETENTION_MS - FILE_MS;
-    for (const name of readdirSync(this.#folder).filter((each) => NAME.test(each))) {
-      const file = join(this.#folder, name);
-      if ((statSync(file, { throwIfNoEntry: false })?.mtimeMs ?? Infinity) < oldest) rmSync(file, { force: true });
-    }
-  } // prettier-ignore
+    this.#since = performance.now();
+  }
+
+  /** Removes files without a recent entry, which nobody writes to any more. Returns the others. */
+  #recentFiles(): string[] {
+    const oldest = Date.now() - RETENTION_MS;
+    const names = readdirSync(this.#folder).filter((name) => NAME.test(name));
+    return names
+      .map((name) => join(this.#folder, name))
+      .filter((file) => {
+        const isRecent = (statSync(file, { throwIfNoEntry: false })?.mtimeMs ?? 0) >= oldest;
+        if (!isRecent) rmSync(file, { force: true });
+        return isRecent;
+      });
+  }
 }
 
 /** A truncated last line is ignored. */

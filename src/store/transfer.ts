@@ -175,18 +175,11 @@ async function findIn(store: Store, batch: readonly StoreRecord[]): Promise<(Sto
   const tokens = new Map((await store.tokens.listByIds(ids)).map((each) => [each.token.id, each]));
   return Promise.all(
     batch.map(async (record): Promise<StoreRecord | undefined> => {
-      const { kind } = record;
-      if (kind === 'token') {
-        const known = tokens.get(record.value.id);
-        return known && { kind, value: known.token, use: known.use };
-      }
-      if (kind === 'session') {
-        const known = await store.sessions.find(record.value.digest);
-        return known && { kind, value: known.session };
-      }
-      if (kind === 'user') return findUser(store, record.value.id);
+      if (record.kind === 'user') return findUser(store, record.value.id);
+      const token = record.kind === 'token' ? tokens.get(record.value.id) : undefined;
+      if (token !== undefined) return { kind: 'token', value: token.token, use: token.use };
       const value = await valueIn(store, record);
-      return value === undefined ? undefined : ({ kind, value } as StoreRecord);
+      return value === undefined ? undefined : ({ kind: record.kind, value } as StoreRecord);
     }),
   );
 }
@@ -196,18 +189,22 @@ async function findUser(store: Store, id: string): Promise<StoreRecord | undefin
   return value && { kind: 'user', value, otpStep: await store.usage.getOtpStep(id) };
 }
 
-function valueIn(store: Store, record: Extract<StoreRecord, { kind: 'revoked' | 'customer' | 'service' | 'signing_keys' }>) {
-  switch (record.kind) {
+async function valueIn(store: Store, { kind, value }: StoreRecord): Promise<unknown> {
+  switch (kind) {
     case 'revoked':
-      return store.tokens.filterRevoked([record.value]).then(([name]) => name);
+      return (await store.tokens.filterRevoked([value]))[0];
     case 'signing_keys':
       return store.signingKeys.get();
     case 'customer':
-      return store.directory.getCustomer(record.value.id);
+      return store.directory.getCustomer(value.id);
     case 'service':
-      return store.directory.getService(record.value.id);
+      return store.directory.getService(value.id);
+    case 'session':
+      return (await store.sessions.find(value.digest))?.session;
+    default:
+      return undefined;
   }
-} // prettier-ignore
+}
 
 interface Side {
   readonly store: Store;

@@ -175,26 +175,16 @@ class Notifications {
       this.probed(payload.slice(PROBE.length));
       return;
     }
-    const [, number = '', names = ''] = /^(\d+) (\[.*\])$/s.exec(payload) ?? [];
-    if (number === '') {
-      this.#abort('a notification is not from Latchkey');
-      return;
-    }
+    const [, number = '', text = ''] = /^(\d+) (\[.*\])$/s.exec(payload) ?? [];
     if (this.#latest !== undefined && Number(number) > this.#latest + 1)
       this.#abort('a notification is missing');
     this.#latest = Math.max(this.latest, Number(number));
-    this.#notify(names);
-  }
-
-  /** @param text a list; null in it stands for all names */
-  #notify(text: string): void {
-    let names: (string | null)[] = [null];
     try {
-      names = JSON.parse(text) as (string | null)[];
+      // null stands for all names.
+      const names = JSON.parse(text) as (string | null)[];
+      this.#changed(names.includes(null) ? null : (names as string[]));
     } catch {
-      // Anything may have changed.
+      this.#abort('a notification is not from Latchkey');
     }
-    const known = names.filter((name) => name !== null);
-    this.#changed(known.length === names.length ? known : null);
   }
 }
