@@ -166,12 +166,6 @@ export function appendEnded({ ended }: Environment, names: readonly string[]): v
   }
 }
 
-interface NewEntries {
-  readonly names: readonly string[];
-  /** False if earlier ones were already removed: anything may have ended. */
-  readonly areAll: boolean;
-}
-
 export class EndedLog {
   readonly #env: Environment;
   readonly #endings: Endings;
@@ -189,37 +183,27 @@ export class EndedLog {
     clearInterval(this.#timer);
   }
 
+  /** Reports new entries: first what ended, then the questions, which were asked after it. */
   #poll(): void {
-    let entries: NewEntries;
+    const { root, ended } = this.#env;
+    const from = this.#last;
+    let names: string[];
     try {
-      this.#env.root.resetReadTxn();
-      entries = this.#readNew();
+      root.resetReadTxn();
+      const last = lastOf(ended);
+      if (last === from) return;
+      names = [...ended.getRange({ start: from + 1 })].map(({ value }) => value);
+      // If they could not be read, the next poll reads them.
+      this.#last = last;
     } catch {
-      // While the store cannot be read, requests are refused and open streams end when they are
-      // rechecked.
+      // While the store cannot be read, requests are refused, and open streams end when they are rechecked.
       return;
     }
-    this.#report(entries);
-  }
-
-  #readNew(): NewEntries {
-    const { ended } = this.#env;
-    const last = lastOf(ended);
-    if (last === this.#last) return { names: [], areAll: true };
-    const from = this.#last;
-    const names = [...ended.getRange({ start: from + 1 })].map(({ value }) => value);
-    // If they could not be read, the next poll reads them.
-    this.#last = last;
-    return { names, areAll: last - from <= KEPT };
-  }
-
-  /** Reports new entries: first what ended, then the questions, which were asked after it. */
-  #report({ names, areAll }: NewEntries): void {
-    if (names.length === 0 && areAll) return;
-    const ended = names.filter((name) => !name.startsWith(CHANGED));
     const keys = withoutPrefix(CHANGED, names);
-    const all: Ended = new Map([...changedByKey(keys), ...endedByName(ended)]);
-    this.#endings.ended(areAll ? all : null);
+    const byName = endedByName(names.filter((name) => !name.startsWith(CHANGED)));
+    const all: Ended = new Map([...changedByKey(keys), ...byName]);
+    // If earlier ones were already removed, anything may have ended.
+    this.#endings.ended(this.#last - from <= KEPT ? all : null);
     for (const question of withoutPrefix(QUESTIONS, keys)) this.#endings.asked(question);
   }
 }

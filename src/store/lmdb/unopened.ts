@@ -9,31 +9,23 @@ import {
   readFileSync,
   readSync,
   realpathSync,
-  statSync,
 } from 'node:fs';
-import { constants } from 'node:os';
 import { basename, dirname, join } from 'node:path';
 import { describeSystemError } from '../../util/system-error.js';
 import { LinkRefused, symbolic } from '../../files/files.js';
 import { StoreUnavailable } from '../faults.js';
 
-const MAKE_WRITABLE = 'make it writable for the user that runs Latchkey (chown)';
-
 export function unopened(path: string, cause: unknown): StoreUnavailable {
-  if (cause instanceof DamagedFile)
-    return new StoreUnavailable(`${path} cannot be opened as a store ${cause.message}`, { cause });
-  if (cause instanceof LinkRefused)
-    return new StoreUnavailable(`${path} cannot be opened as a store: ${cause.message}`, { cause });
-  const { code, message } = cause as { code?: string | number; message: string };
-  if (code === 'EACCES' || code === constants.errno.EACCES) return forbidden(path, cause);
+  const { code, message, path: file = path } = cause as { code?: string | number; message: string; path?: string };
   // LMDB's own error codes are negative; those of the system are not.
-  const isAboutFolder = typeof code === 'string' || (code !== undefined && code > 0);
+  const isOfSystem = typeof code === 'string' || (code !== undefined && code > 0);
+  const isKnown = cause instanceof DamagedFile || cause instanceof LinkRefused;
   const reason = typeof code === 'string' ? describeSystemError(cause) : message;
-  const remedy = isAboutFolder
-    ? `${MAKE_WRITABLE}, or set store.path to another folder`
-    : 'restore it from a backup';
-  return new StoreUnavailable(`${path} cannot be opened as a store (${reason}); ${remedy}`, { cause });
-}
+  const remedy = isOfSystem
+    ? `; run the command as the user that runs Latchkey, let that user read and write ${file} (chown, chmod), or set store.path to another folder`
+    : '; restore it from a backup';
+  return new StoreUnavailable(`${path} cannot be opened as a store: ${reason}${isKnown ? '' : remedy}`, { cause });
+} // prettier-ignore
 
 /**
  * Refuses a file that this user may not use: without permission for a lock file, lmdb dies (SIGSEGV).
@@ -64,25 +56,6 @@ export function refuseSameId(readers: string, path: string): void {
   );
 }
 
-function forbidden(path: string, cause: unknown): StoreUnavailable {
-  const [found, uid] = ownerOf((cause as NodeJS.ErrnoException).path ?? path);
-  const reason = describeSystemError({ code: 'EACCES' });
-  const remedy =
-    uid === process.getuid?.()
-      ? `${found} denies its own user access: run chmod u+rwX on it`
-      : `${found} belongs to the user with the id ${uid}: run the command as that user, or ${MAKE_WRITABLE}`;
-  return new StoreUnavailable(`${path} cannot be opened as a store (${reason}); ${remedy}`, { cause });
-}
-
-function ownerOf(path: string): [found: string, uid: number] {
-  try {
-    const known = statSync(path, { throwIfNoEntry: false });
-    return known === undefined ? ownerOf(dirname(path)) : [path, known.uid];
-  } catch {
-    return ownerOf(dirname(path));
-  }
-}
-
 /** Offsets in a meta page of the data format that lmdb writes (its `MDB_meta`), little-endian. */
 const META = { magic: 24, pageSize: 48, freeRoot: 88, mainRoot: 136, transaction: 152, end: 160 } as const;
 const MAGIC = 0xbeefc0de;
@@ -104,7 +77,7 @@ export function refuseDamaged(file: string, mayBeEmpty: boolean, remedy: string)
   }
   try {
     const fault = faultOf(descriptor, fstatSync(descriptor).size, mayBeEmpty);
-    if (fault !== undefined) throw new DamagedFile(`(${basename(file)} ${fault}); ${remedy}`);
+    if (fault !== undefined) throw new DamagedFile(`${basename(file)} ${fault}; ${remedy}`);
   } finally {
     closeSync(descriptor);
   }
