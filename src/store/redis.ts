@@ -50,13 +50,15 @@ export function redisStore(client: RedisClient): RedisStore {
 
 /** Version of the key layout. Another one is refused. */
 const FORMAT = 2;
+const MARK = JSON.stringify({ format: FORMAT });
 /** Keys that change when a store begins, and when a restore into it begins or ends. */
 export const BEGINNING_KEYS: readonly string[] = ['meta', keyOf(META, 'restoring')];
 
 async function initializeStore(client: RedisClient): Promise<void> {
-  await refuseEviction(client);
+  const risk = await evictionRisk(client);
+  if (risk !== undefined) throw new StoreUnusable(risk);
   await checkFormat(client);
-  await client.begin(JSON.stringify({ format: FORMAT }));
+  await client.begin(MARK);
 }
 
 /** Refuses a store of a newer Latchkey, and keys of another program. A missing store is fine. */
@@ -68,30 +70,13 @@ export async function checkFormat(client: RedisClient): Promise<void> {
       if (/WRONGTYPE/.test((error as Error).message)) return '';
       throw error;
     });
-  if (mark === null) return;
-  const format = formatIn(mark);
-  if (format === undefined)
-    throw new StoreUnusable(
-      `the key ${key} in Redis does not hold the format of a store; set store.prefix to another value, or remove that key if no other program uses it`,
-    );
-  if (format !== FORMAT)
-    throw new StoreUnusable(
-      `the store in Redis has format ${format}, known: ${FORMAT}; update ${format > FORMAT ? 'this Latchkey' : 'the store: restore a backup of it into an empty one'}`,
-    );
-}
-
-function formatIn(mark: string): number | undefined {
-  try {
-    const { format } = JSON.parse(mark) as { format?: unknown };
-    return typeof format === 'number' ? format : undefined;
-  } catch {
-    return undefined;
-  }
-}
-
-async function refuseEviction(client: RedisClient): Promise<void> {
-  const risk = await evictionRisk(client);
-  if (risk !== undefined) throw new StoreUnusable(risk);
+  if (mark === null || mark === MARK) return;
+  const [, format] = /^\{"format":(\d+)\}$/.exec(mark) ?? [];
+  throw new StoreUnusable(
+    format === undefined
+      ? `the key ${key} in Redis does not hold the format of a store; set store.prefix to another value, or remove that key if no other program uses it`
+      : `the store in Redis has format ${format}, known: ${FORMAT}; update this Latchkey`,
+  );
 }
 
 /** Eviction would lose tokens and the list of revoked ones. */
@@ -106,15 +91,12 @@ async function evictionRisk(client: RedisClient): Promise<string | undefined> {
 /** Read from `INFO`, because `CONFIG` is often forbidden. */
 export async function dataLossRisks(client: RedisClient): Promise<string[]> {
   const info = await client.command((redis) => redis.info('persistence'));
-  const kept = /^aof_enabled:1/m.test(info);
   const failing = /^aof_last_write_status:(?!ok)/m.test(info);
-  return [
-    ...(kept
-      ? []
-      : ['the append-only file is off, so a restart of Redis loses revocations; set appendonly yes']),
-    ...(kept && failing ? ['the append-only file cannot be written; see the log of Redis'] : []),
-    ...[await evictionRisk(client)].filter((reason) => reason !== undefined),
-  ];
+  const unwritten = failing ? 'the append-only file cannot be written; see the log of Redis' : undefined;
+  const persistence = /^aof_enabled:1/m.test(info)
+    ? unwritten
+    : 'the append-only file is off, so a restart of Redis loses revocations; set appendonly yes';
+  return [persistence, await evictionRisk(client)].filter((reason) => reason !== undefined);
 }
 
 export interface HistoryChange {

@@ -10,6 +10,7 @@ import { client, startFixture } from '../helpers/fixture.js';
 import { freePort } from '../helpers/free-port.mjs';
 import { freshMetrics, send } from '../helpers/http.js';
 import { start, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
+import { startProxy } from '../helpers/proxy.js';
 import { redisSettings, startRedis } from '../helpers/redis.js';
 import { matchLog, until } from '../helpers/until.js';
 import { BASE, createToken, NOW, token, user } from '../store/contract/records.js';
@@ -18,7 +19,9 @@ const SEALING_KEY = 'a1'.repeat(32);
 
 t.test('a link to another node than the one that takes writes does not come up', async (t) => {
   const [writes, other] = [await startRedis(t), await startRedis(t)];
-  const store = await openRedisStore(redisSettings({ url: writes.url }));
+  const balancer = await startProxy(t, Number(new URL(writes.url).port));
+  const settings = redisSettings({ url: balancer.url });
+  const store = await openRedisStore(settings);
   await store.maintenance.initialize();
   const events: string[] = [];
   const note = (event: string) => () => void events.push(event);
@@ -28,7 +31,10 @@ t.test('a link to another node than the one that takes writes does not come up',
     .on('failed', note('failed'))
     .on('notUp', (cause) => events.push(`not up: ${cause.message}`))
     .on('changed', (keys) => events.push(`changed: ${String(keys)}`));
-  const listen = (url: string) => new InvalidationLink(store.client, redisSettings({ url }), ['token:'], feed);
+  const listen = (url: string) => {
+    balancer.redirect(Number(new URL(url).port));
+    return new InvalidationLink(store.client, settings, ['token:'], feed);
+  };
   const wrong = listen(other.url);
   t.teardown(() => wrong.close());
   await until(() => events.some((event) => event.startsWith('not up')), 'reported');
@@ -46,7 +52,7 @@ t.test('a link to another node than the one that takes writes does not come up',
   // Tracking ends silently; the connections stay open.
   const ids = writes.cli('CLIENT', 'LIST').split('\n').filter((line) => /flags=\S*B/.test(line));
   t.equal(ids.length, 1, 'the tracking connection');
-  await store.client.connection.call('ACL', 'SETUSER', 'default', '-script|load', '-evalsha', '-eval');
+  await store.client.held!.commands.call('ACL', 'SETUSER', 'default', '-script|load', '-evalsha', '-eval');
   await until(() => events.some((event) => event.startsWith('lost')), 'writes that do not come back');
   t.ok(events.includes('lost: no notifications of test writes'));
   await store.maintenance.close();

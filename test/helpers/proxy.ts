@@ -4,7 +4,8 @@ import { connect, createServer, type Socket } from 'node:net';
  * A TCP proxy on loopback whose connections can be cut or go silent, as behind a lost network. Its
  * sockets are handled directly because they come in pairs, and each ends the other.
  */
-export async function startProxy(t: { teardown: (fn: () => void) => void }, port: number) {
+export async function startProxy(t: { teardown: (fn: () => void) => void }, first: number) {
+  let port = first;
   let mode: 'open' | 'quiet' | 'mute' | 'refusing' = 'open';
   let trigger: string | undefined;
   let delay = 0;
@@ -43,6 +44,8 @@ export async function startProxy(t: { teardown: (fn: () => void) => void }, port
     port: near,
     url: `redis://127.0.0.1:${near}`,
     cut,
+    /** Leads later connections to another port. */
+    redirect: (to: number) => void (port = to),
     /** Drops all data in both directions; connections stay open. */
     quiet: () => (mode = 'quiet'),
     /**

@@ -287,7 +287,7 @@ t.test('an abandoned change is not made when it arrives late, and a repeated one
     const key = keyOf(OTP_STEP, 'U1');
     const [expect, put] = [JSON.stringify([key, revision]), JSON.stringify([key, '', `{"step":${step}}`])];
     const keys = [client.key('meta'), client.key(`done:${done}`)];
-    return client.connection.eval(scriptsFor(0).commit.text, 2, ...keys, client.prefix, '0', expect, put, '[]', '[]');
+    return client.held!.commands.eval(scriptsFor(0).commit.text, 2, ...keys, client.prefix, '0', expect, put, '[]', '[]');
   };
   const first = await take(5, '', 'x');
   t.match(first, /^\d+$/);
@@ -316,7 +316,7 @@ t.test('disconnects from a server that stops answering, and returns once it answ
   Date.now = () => clock() - 3_600_000;
   t.teardown(() => (Date.now = clock));
   await until(async () => store.maintenance.probe().then(() => true, () => false), 'it answers again', 5_000);
-  t.equal((await store.client.session()).lease.isHeld(), true);
+  t.equal((await store.client.session()).isHeld(), true);
 }); // prettier-ignore
 
 t.test('does not wait for a server that is silently cut off once another is the master', async (t) => {

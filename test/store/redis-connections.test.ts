@@ -5,12 +5,7 @@ import { join } from 'node:path';
 import { createServer, type TLSSocket } from 'node:tls';
 import type { Redis } from 'ioredis';
 import t, { type Test } from 'tap';
-import {
-  connectionTo,
-  connectionToClusterNode,
-  connectionToSentinel,
-  open,
-} from '../../src/store/redis/connect.js';
+import { connectionTo, connectionToElector, open } from '../../src/store/redis/connect.js';
 import { asUnavailable } from '../../src/store/redis/changes.js';
 import { selfSigned } from '../helpers/certificates.js';
 import { serveTcp } from '../helpers/http.js';
@@ -56,26 +51,22 @@ function writeFiles(files: string, name?: Name) {
   return tls;
 }
 
-for (const [voter, connect] of [
-  ['sentinel', connectionToSentinel],
-  ['cluster node', connectionToClusterNode],
-] as const)
-  t.test(`renewed certificates are used for the next connection to a ${voter}`, async (t) => {
-    const first = await startServer(t, 'earlier');
-    const files = join(folder, voter);
-    const address = { host: '127.0.0.1', port: first.port };
-    const redis = connect(address, redisSettings({ tls: writeFiles(files, 'earlier') }), 2_000);
-    t.teardown(() => redis.disconnect());
-    const isReady = () => redis.status === 'ready';
-    await until(isReady, 'connected with the first certificates');
-    writeFiles(files);
-    await first.close();
-    await once(redis, 'reconnecting');
-    t.not(redis.status, 'end', 'files that are being replaced do not end the attempts');
-    writeFiles(files, 'renewed');
-    await startServer(t, 'renewed', first.port);
-    await until(isReady, 'connected with the renewed certificates');
-  });
+t.test('renewed certificates are used for the next connection to a sentinel or cluster node', async (t) => {
+  const first = await startServer(t, 'earlier');
+  const files = join(folder, 'elector');
+  const address = { host: '127.0.0.1', port: first.port };
+  const redis = connectionToElector(address, redisSettings({ tls: writeFiles(files, 'earlier') }), 2_000);
+  t.teardown(() => redis.disconnect());
+  const isReady = () => redis.status === 'ready';
+  await until(isReady, 'connected with the first certificates');
+  writeFiles(files);
+  await first.close();
+  await once(redis, 'reconnecting');
+  t.not(redis.status, 'end', 'files that are being replaced do not end the attempts');
+  writeFiles(files, 'renewed');
+  await startServer(t, 'renewed', first.port);
+  await until(isReady, 'connected with the renewed certificates');
+});
 
 t.test('a server is told the name by which it is addressed', async (t) => {
   const { port, names } = await startServer(t, 'earlier');

@@ -110,8 +110,8 @@ t.test('names the cause of a failed script', (t) => {
   const about = 'script: 0f, on @user_script:5.';
   forEachRow(
     [
-      [`ERR user_script:5: Expected value but found invalid token at character 1 ${about}`, /^a script failed in Redis \(ERR/],
-      ['ERR Error running script (call to f_0f): @user_script:5: user_script:5: Expected value', /^a script failed in Redis \(ERR/],
+      [`ERR user_script:5: Expected value but found invalid token at character 1 ${about}`, /^Redis is unavailable \(ERR/],
+      ['ERR Error running script (call to f_0f): @user_script:5: user_script:5: Expected value', /^Redis is unavailable \(ERR/],
       [`OOM command not allowed when used memory > 'maxmemory'. ${about}`, /^Redis is unavailable \(OOM/],
       ["ERR Error running script (call to f_0f): @user_script:5: @user_script: 5: -OOM command not allowed when used memory > 'maxmemory'.", /^Redis is unavailable \(/],
       ["NOPERM this user has no permissions to run the 'evalsha' command", /^the Redis user lacks a permission .* \(NOPERM .*'evalsha'/],

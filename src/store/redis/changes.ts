@@ -49,7 +49,7 @@ export class Changes {
         endIfLost(session, error);
         if (session !== undefined && (hasExecuted || mayHaveExecuted(error)))
           return this.#settle(session, change, sentAt, error);
-        if (session?.lease.hasEnded !== true || performance.now() >= until) throw asUnavailable(error);
+        if (session?.hasEnded !== true || performance.now() >= until) throw asUnavailable(error);
       }
     }
   }
@@ -58,7 +58,7 @@ export class Changes {
   async #acknowledge(session: MasterSession, sentAt: number): Promise<void> {
     await this.#acknowledgement?.wait(session);
     const now = performance.now();
-    if (now - sentAt > PROMPT_MS || !session.lease.isHeld()) await session.confirmSince(now);
+    if (now - sentAt > PROMPT_MS || !session.isHeld()) await session.confirmSince(now);
   }
 
   /** @param cause why the reply did not arrive */
@@ -69,6 +69,7 @@ export class Changes {
     cause: unknown,
   ): Promise<unknown> {
     const until = performance.now() + CONFIRM_MS;
+    const notMade = asUnavailable(cause);
     // If replicas did not confirm it in time, do not wait again.
     if (cause instanceof OutcomeUnknown) throw cause;
     for (;;) {
@@ -78,16 +79,16 @@ export class Changes {
         const same = session.identity.runId === first.identity.runId;
         const changed = same ? await this.#find(session, mark) : await run(session);
         const isLate = performance.now() - sentAt > MARK_MS / 2;
-        if (isLate || (!same && isConflict(changed))) throw new OutcomeUnknown(reasonOf(cause), { cause });
+        // On another master, it may have met its own effect.
+        if (isLate || (!same && changed === '')) throw new OutcomeUnknown(reasonOf(cause), { cause });
         if (changed === GIVEN_UP) {
           await session.confirmSince(askedAt);
-          throw new GivenUp();
+          throw notMade;
         }
         await this.#acknowledge(session, askedAt);
         return changed;
       } catch (error) {
-        if (error instanceof GivenUp) throw asUnavailable(cause);
-        if (error instanceof OutcomeUnknown) throw error;
+        if (error === notMade || error instanceof OutcomeUnknown) throw error;
         if (performance.now() > until) throw new OutcomeUnknown(reasonOf(cause), { cause });
         await sleep(CONFIRM_AGAIN_MS);
       }
@@ -100,8 +101,6 @@ export class Changes {
     return found === GIVEN_UP ? GIVEN_UP : answerIn(found);
   }
 }
-
-class GivenUp extends Error {}
 
 /** The number of replicas that must have a change, and how long to wait for them (milliseconds). */
 export type AcknowledgeSettings = NonNullable<RedisSettings['acknowledge']>;
@@ -212,12 +211,8 @@ export function asUnavailable(error: unknown): StoreUnavailable {
   }
   if (report === DAMAGED)
     return new RecordUnreadable(`the key ${key} in Redis is damaged (${reason})`, { cause: error });
-  return new StoreUnavailable(`${kindOf(error)} (${reasonOf(error)})`, { cause: error });
-}
-
-function kindOf(error: unknown): string {
-  if (isForbidden(error)) return FORBIDDEN;
-  return isScriptError(error) ? 'a script failed in Redis' : 'Redis is unavailable';
+  const fault = isForbidden(error) ? FORBIDDEN : 'Redis is unavailable';
+  return new StoreUnavailable(`${fault} (${reasonOf(error)})`, { cause: error });
 }
 
 /** Whether Redis refused a command, maybe while the connection was opened. */
@@ -227,18 +222,6 @@ function isForbidden(error: unknown): boolean {
   return false;
 }
 
-/** Whether a script failed by itself. If a command in it was refused, the error is that command's. */
-function isScriptError(error: unknown): boolean {
-  if (!(error instanceof ReplyError)) return false;
-  const { message } = error as Error;
-  return message.startsWith('ERR ') && message.includes('user_script:') && !/ -[A-Z]+ /.test(message);
-}
-
 function reasonOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
-}
-
-/** Whether a change repeated on another master met other records: maybe its own effect. */
-function isConflict(answer: unknown): boolean {
-  return answer === '';
 }

@@ -2,7 +2,6 @@ import { Command, type Redis, ReplyError } from 'ioredis';
 import { newId } from '../../domain/secret.js';
 import { MAX_TIMER_MS } from '../../util/time.js';
 import type { Changing } from '../core/kv.js';
-import { StoreUnavailable } from '../faults.js';
 import { Acknowledgement, asUnavailable, Changes, endIfLost } from './changes.js';
 import { nodeOf, type RedisSettings } from './connect.js';
 import { type Adopt, Master } from './master.js';
@@ -70,12 +69,6 @@ export class RedisClient {
     );
   }
 
-  get connection(): Redis {
-    const session = this.#master.held;
-    if (session === undefined) throw new StoreUnavailable('Redis is unavailable (no master)');
-    return session.commands;
-  }
-
   get held(): MasterSession | undefined {
     return this.#master.held;
   }
@@ -114,11 +107,11 @@ export class RedisClient {
         sentAt = performance.now();
         const answer = await session.answered(session.commands, run(session.commands));
         sentAt = Infinity;
-        if (!session.lease.isHeld()) await session.confirm();
+        if (!session.isHeld()) await session.confirm();
         return answer;
       } catch (error) {
         endIfLost(session, error);
-        const mayAnswer = session?.lease.hasEnded === true || !(error instanceof ReplyError);
+        const mayAnswer = session?.hasEnded === true || !(error instanceof ReplyError);
         if (session === undefined || !mayAnswer) throw asUnavailable(error);
         const now = performance.now();
         if (now < until) continue;

@@ -65,34 +65,20 @@ export async function open(connection: Redis): Promise<void> {
     await connection.connect();
     await refuseLoading(connection);
   } catch (error) {
-    const isReply = error instanceof ReplyError || error instanceof Loading;
-    throw new ConnectionFailed(
-      addressText({ host, port }),
-      cause ?? (isReply ? (error as Error) : undefined),
-    );
+    const reply = error instanceof ReplyError ? (error as Error) : undefined;
+    throw new ConnectionFailed(addressText({ host, port }), cause ?? reply);
   } finally {
     connection.off('error', note);
   }
 }
 
-class Loading extends Error {}
-
 async function refuseLoading(connection: Redis): Promise<void> {
   if (/^loading:1/m.test(await connection.info('persistence')))
-    throw new Loading('the server is loading its data');
+    throw new ReplyError('the server is loading its data');
 }
 
-/** Sentinels do not have the store's user: they have credentials of their own, or none. */
-export function connectionToSentinel(address: RedisAddress, settings: RedisSettings, timeout: number): Redis {
-  const { username = null, password = null } = settings.sentinel ?? {};
-  return watcher(address, { ...settings, username, password }, timeout);
-}
-
-export function connectionToClusterNode(address: RedisAddress, settings: RedisSettings, timeout: number): Redis {
-  return watcher(address, settings, timeout);
-} // prettier-ignore
-
-function watcher(address: RedisAddress, settings: RedisSettings, timeout: number): Redis {
+/** Creates a connection that opens itself, and again when it is lost. */
+export function connectionToElector(address: RedisAddress, settings: RedisSettings, timeout: number): Redis {
   const redis = new Redis({
     ...commonOptions(settings),
     ...address,

@@ -2,8 +2,7 @@ import type { Redis } from 'ioredis';
 import type { RedisAddress, RedisNode } from '../../domain/urls.js';
 import {
   addressText,
-  connectionToClusterNode,
-  connectionToSentinel,
+  connectionToElector,
   hostAndPort,
   questionFailed,
   type RedisSettings,
@@ -24,53 +23,39 @@ export interface MasterElectors {
   close(): void;
 }
 
-/** @param members total number, whether they answered or not */
-function majority<T>(answers: readonly T[], members: number, keyOf: (answer: T) => string): T | undefined {
+interface Opinion {
+  readonly address: RedisAddress;
+  readonly epoch: number;
+  /** Whether it cannot reach the master itself, so that a failover may be in progress. */
+  readonly down?: boolean;
+}
+
+/**
+ * Returns the opinion of a majority of all members, by the latest election known to any.
+ *
+ * @param voters their name in the plural
+ * @throws Error if too few answered or they do not agree
+ */
+function agreed<T extends Opinion>(voters: string, answers: readonly PromiseSettledResult<T>[]): T {
+  const members = answers.length;
+  const opinions = answers.flatMap((each) => (each.status === 'fulfilled' ? [each.value] : []));
+  const newest = Math.max(...opinions.map(({ epoch }) => epoch));
   const counts = new Map<string, number>();
-  for (const answer of answers) {
-    const count = (counts.get(keyOf(answer)) ?? 0) + 1;
-    if (count * 2 > members) return answer;
-    counts.set(keyOf(answer), count);
+  for (const opinion of opinions.filter(({ epoch, down }) => epoch === newest && down !== true)) {
+    const name = addressText(opinion.address);
+    const count = (counts.get(name) ?? 0) + 1;
+    if (count * 2 > members) return opinion;
+    counts.set(name, count);
   }
-  return undefined;
-}
-
-interface Hearing<T> {
-  readonly opinions: readonly T[];
-  readonly failure: Error | undefined;
-}
-
-async function hear<T>(votes: Iterable<Promise<T>>): Promise<Hearing<T>> {
-  const settled = await Promise.allSettled(votes);
-  const failed = settled.find((each) => each.status === 'rejected');
-  return {
-    opinions: settled.flatMap((each) => (each.status === 'fulfilled' ? [each.value] : [])),
-    failure: failed?.reason as Error | undefined,
-  };
-}
-
-/** @param voters their name in the plural */
-function noMajority(
-  { opinions, failure }: Hearing<unknown>,
-  members: number,
-  voters: string,
-  disagreement: string,
-): Error {
-  if (opinions.length * 2 > members || failure === undefined) return new Error(disagreement);
-  const responded = `${opinions.length} of ${members} ${voters} responded`;
-  return new Error(`${responded}; ${failure.message}`, { cause: failure });
+  const failed = answers.find((each) => each.status === 'rejected');
+  const cause = opinions.length * 2 > members ? undefined : (failed?.reason as Error | undefined);
+  const reason = cause?.message ?? 'they do not agree on a master that is up';
+  throw new Error(`${opinions.length} of ${members} ${voters} responded; ${reason}`, { cause });
 }
 
 /** Timeout for the reply of a sentinel or node, in milliseconds; a slower one is not counted. */
 const ANSWER_MS = 400;
 const SWITCHED = '+switch-master';
-
-interface Opinion {
-  readonly address: RedisAddress;
-  readonly epoch: number;
-  /** Whether it cannot reach the master itself, so that a failover may be in progress. */
-  readonly down: boolean;
-}
 
 /**
  * The master is the server that a majority names, by the latest failover known to any: the sentinel
@@ -82,12 +67,14 @@ export class Sentinels implements MasterElectors {
   readonly #subscribers: readonly Redis[];
 
   constructor(
-    { master, nodes }: NonNullable<RedisSettings['sentinel']>,
+    { master, nodes, username, password }: NonNullable<RedisSettings['sentinel']>,
     settings: RedisSettings,
     onChange: () => void,
   ) {
     this.#master = master;
-    const connect = (node: string) => connectionToSentinel(hostAndPort(node), settings, ANSWER_MS);
+    // Sentinels do not have the store's user: they have credentials of their own, or none.
+    const own = { ...settings, username, password };
+    const connect = (node: string) => connectionToElector(hostAndPort(node), own, ANSWER_MS);
     this.#sentinels = nodes.map(connect);
     this.#subscribers = nodes.map(connect);
     for (const subscriber of this.#subscribers) {
@@ -98,14 +85,9 @@ export class Sentinels implements MasterElectors {
   }
 
   async findMaster(): Promise<AgreedMaster> {
-    const members = this.#sentinels.length;
-    const hearing = await hear(this.#sentinels.map((sentinel) => this.#query(sentinel)));
-    const { opinions } = hearing;
-    const newest = Math.max(...opinions.map(({ epoch }) => epoch));
-    const heard = opinions.filter(({ epoch, down }) => epoch === newest && !down);
-    const agreed = majority(heard, members, ({ address }) => addressText(address));
-    if (agreed !== undefined) return { node: agreed.address, epoch: newest };
-    throw noMajority(hearing, members, 'sentinels', 'the sentinels do not agree on a master that is up');
+    const answers = await Promise.allSettled(this.#sentinels.map((sentinel) => this.#query(sentinel)));
+    const { address, epoch } = agreed('sentinels', answers);
+    return { node: address, epoch };
   }
 
   close(): void {
@@ -138,9 +120,7 @@ function opinionOf(address: readonly string[] | null, record: readonly string[])
   };
 }
 
-interface SlotOpinion {
-  readonly owner: RedisAddress;
-  readonly epoch: number;
+interface SlotOpinion extends Opinion {
   readonly nodes: readonly RedisAddress[];
 }
 
@@ -165,25 +145,13 @@ export class ClusterNodes implements MasterElectors {
   }
 
   async findMaster(): Promise<AgreedMaster> {
-    const members = this.#nodes.size;
-    const hearing = await hear([...this.#nodes.values()].map((node) => this.#query(node)));
-    const { opinions } = hearing;
-    const newest = Math.max(...opinions.map(({ epoch }) => epoch));
-    const heard = opinions.filter(({ epoch }) => epoch === newest);
-    const agreed = majority(heard, members, ({ owner }) => addressText(owner));
-    if (agreed !== undefined) {
-      this.#use(agreed.nodes);
-      // An elected node was a replica, so it begins a new history.
-      return { node: agreed.owner, epoch: 0 };
-    }
+    const answers = await Promise.allSettled([...this.#nodes.values()].map((node) => this.#query(node)));
     // All nodes may have moved; start again with the configured ones.
-    if (opinions.length === 0) this.#use(this.#configured);
-    throw noMajority(
-      hearing,
-      members,
-      'cluster nodes',
-      'the nodes of the cluster do not agree on an owner of the slot',
-    );
+    if (answers.every(({ status }) => status === 'rejected')) this.#use(this.#configured);
+    const { address, nodes } = agreed('cluster nodes', answers);
+    this.#use(nodes);
+    // An elected node was a replica, so it begins a new history.
+    return { node: address, epoch: 0 };
   }
 
   close(): void {
@@ -195,7 +163,7 @@ export class ClusterNodes implements MasterElectors {
     this.#nodes = new Map(
       addresses.map((address) => {
         const name = addressText(address);
-        return [name, before.get(name) ?? connectionToClusterNode(address, this.#settings, ANSWER_MS)];
+        return [name, before.get(name) ?? connectionToElector(address, this.#settings, ANSWER_MS)];
       }),
     );
     for (const [name, node] of before) if (!this.#nodes.has(name)) node.disconnect();
@@ -229,7 +197,7 @@ function slotOwnerOf(
   for (const [, , ...all] of ranges)
     for (const node of all.map(addressOf)) nodes.set(addressText(node), node);
   return {
-    owner: addressOf(owner),
+    address: addressOf(owner),
     epoch: Number(/^cluster_current_epoch:(\d+)/m.exec(info)?.[1] ?? 0),
     nodes: [...nodes.values()],
   };

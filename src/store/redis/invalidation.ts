@@ -1,7 +1,7 @@
 import type { Redis } from 'ioredis';
 import { newId } from '../../domain/secret.js';
 import type { RedisClient } from './client.js';
-import { connectionTo, nodeOf, open, type RedisSettings } from './connect.js';
+import { connectionTo, open, type RedisSettings } from './connect.js';
 import { type Attempt, COVER_MS, type Feed, HEARTBEAT_MS, Link } from '../link.js';
 import { LEASE_MS, type MasterSession, readHistory, readIdentity } from './session.js';
 
@@ -46,7 +46,8 @@ export class InvalidationLink {
   /** Sets up both connections, and closes them when one of them is lost. */
   async #hold(attempt: Attempt): Promise<void> {
     const session = await this.#client.session();
-    const connections = [this.#connectionTo(session), this.#connectionTo(session)] as const;
+    const connect = () => connectionTo(session.node, this.#settings, { commandTimeout: LEASE_MS });
+    const connections = [connect(), connect()] as const;
     for (const connection of connections)
       connection.once('close', () => attempt.abort('the connection was closed'));
     const removeListener = session.onLost((reason) => attempt.abort(reason));
@@ -132,12 +133,6 @@ export class InvalidationLink {
     return () => clearInterval(heartbeat);
   }
 
-  /** A configured URL is used as it is. */
-  #connectionTo({ node }: MasterSession): Redis {
-    const { url } = this.#settings;
-    return connectionTo(url === null ? node : nodeOf(url), this.#settings, { commandTimeout: LEASE_MS });
-  }
-
   /** Notifications of earlier changes arrive before the reply to the ping. */
   async #check(session: MasterSession, subscriber: Redis, tracker: Redis): Promise<void> {
     const askedAt = performance.now();
@@ -145,9 +140,9 @@ export class InvalidationLink {
     this.#feed.emit('alive', this.#coveredUntil(session, askedAt));
   }
 
-  #coveredUntil({ lease }: MasterSession, askedAt: number): number {
+  #coveredUntil({ confirmedAt }: MasterSession, askedAt: number): number {
     const cover = this.#settings.url === null ? COVER_BY_FAILOVER_MS : COVER_MS;
-    return Math.min(askedAt, lease.askedAt) + cover;
+    return Math.min(askedAt, confirmedAt) + cover;
   }
 
   #onKeys(keys: unknown): void {

@@ -34,7 +34,7 @@ export class Master {
   }
 
   get held(): MasterSession | undefined {
-    return this.#current?.lease.isHeld() === true ? this.#current : undefined;
+    return this.#current?.isHeld() === true ? this.#current : undefined;
   }
 
   /**
@@ -43,12 +43,12 @@ export class Master {
    */
   async session(patience = this.#settings.command_timeout): Promise<MasterSession> {
     // A session that ended stays current until `#run`, which waits for the same promise, notices.
-    if (this.#current?.lease.hasEnded === true) await this.#current.lost;
+    if (this.#current?.hasEnded === true) await this.#current.lost;
     const until = this.#lostAt + patience;
     if (this.#current === undefined && performance.now() < until) await this.#next(until - performance.now());
     const session = this.#current;
     if (session === undefined) throw new Error(`no master: ${this.#reason.message}`, { cause: this.#reason });
-    if (!session.lease.isHeld()) await this.#confirmed(session);
+    if (!session.isHeld()) await this.#confirmed(session);
     return session;
   }
 

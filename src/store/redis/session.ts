@@ -6,44 +6,6 @@ import { addressText, connectionTo, open, type RedisSettings } from './connect.j
 /** How long a confirmation of the master holds after it was requested, in milliseconds. */
 export const LEASE_MS = 1_000;
 
-/**
- * How long a confirmed master may be used. It counts from the question, on the monotonic clock: a
- * process or server that was stopped meanwhile finds it expired.
- */
-class Lease {
-  #askedAt = -Infinity;
-  #ended = false;
-
-  get askedAt(): number {
-    return this.#ended ? -Infinity : this.#askedAt;
-  }
-
-  get until(): number {
-    return this.askedAt + LEASE_MS;
-  }
-
-  isHeld(): boolean {
-    return performance.now() < this.until;
-  }
-
-  /** Whether it ended for good. A lease that is merely not held may still be extended. */
-  get hasEnded(): boolean {
-    return this.#ended;
-  }
-
-  isConfirmedSince(time: number): boolean {
-    return this.isHeld() && this.#askedAt >= time;
-  }
-
-  extend(askedAt: number): void {
-    this.#askedAt = Math.max(this.#askedAt, askedAt);
-  }
-
-  end(): void {
-    this.#ended = true;
-  }
-}
-
 export interface Identity {
   /** Id of the server process; new after each start. */
   readonly runId: string;
@@ -55,18 +17,18 @@ export interface Identity {
   readonly epoch: number;
 }
 
-type OwnIdentity = Omit<Identity, 'epoch'>;
+type History = Pick<Identity, 'replicationId' | 'offset'>;
 
 class NotMaster extends Error {}
 
 /** @throws NotMaster for a replica */
-export async function readIdentity(redis: Redis): Promise<OwnIdentity> {
+export async function readIdentity(redis: Redis): Promise<Omit<Identity, 'epoch'>> {
   const [server, replication] = await Promise.all([info(redis, 'server'), info(redis, 'replication')]);
   return { runId: fieldOf(server, 'run_id'), ...historyOf(replication) };
 }
 
 /** @throws NotMaster for a replica */
-export async function readHistory(redis: Redis): Promise<Omit<OwnIdentity, 'runId'>> {
+export async function readHistory(redis: Redis): Promise<History> {
   return historyOf(await info(redis, 'replication'));
 }
 
@@ -80,7 +42,7 @@ export function nameOfHistory({ replicationId, epoch }: Identity): string {
   return `${replicationId}:${epoch}`;
 }
 
-function historyOf(replication: string): Omit<OwnIdentity, 'runId'> {
+function historyOf(replication: string): History {
   const role = fieldOf(replication, 'role');
   if (role !== 'master') throw new NotMaster(`the server is not a master; its role is ${role}`);
   return {
@@ -104,15 +66,20 @@ const UNANSWERED = 5;
 const CONFIRM_MS = 250;
 const OPEN_MS = 2_000;
 
-/** The connections to one server process, as long as it is confirmed as the master with one history. */
+/**
+ * The connections to one server process, as long as it is confirmed as the master with one history. A
+ * confirmation counts from the question, on the monotonic clock: a process or server that was stopped
+ * meanwhile finds it expired.
+ */
 export class MasterSession {
   readonly node: RedisNode;
   readonly commands: Redis;
   /** For changes that wait for replicas, which blocks the commands that follow. */
   readonly changes: Redis;
-  readonly lease = new Lease();
   readonly lost: Promise<string>;
   readonly #electors: MasterElectors;
+  #hasEnded = false;
+  #confirmedAt = -Infinity;
   #identity: Identity;
   #lose: (reason: string) => void = () => undefined;
   readonly #listeners = new Set<(reason: string) => void>();
@@ -152,19 +119,16 @@ export class MasterSession {
     const giveUp = () => connections.forEach((each) => each.disconnect());
     const timer = setTimeout(giveUp, OPEN_MS);
     cancelled.addEventListener('abort', giveUp);
+    let session: MasterSession | undefined;
     try {
       await Promise.all([...connections].map(open));
       const [identity, other] = [await readIdentity(commands), await readIdentity(changes)];
       if (identity.runId !== other.runId) throw new Error('two connections lead to different servers');
-      const session = new MasterSession(node, [commands, changes], { ...identity, epoch }, electors);
-      try {
-        await session.confirm();
-      } catch (error) {
-        session.end('not confirmed');
-        throw error;
-      }
+      session = new MasterSession(node, [commands, changes], { ...identity, epoch }, electors);
+      await session.confirm();
       return session;
     } catch (error) {
+      session?.end('not confirmed');
       giveUp();
       throw error;
     } finally {
@@ -177,14 +141,28 @@ export class MasterSession {
     return this.#identity;
   }
 
+  /** Whether it ended for good. One that is merely not held may still be confirmed again. */
+  get hasEnded(): boolean {
+    return this.#hasEnded;
+  }
+
+  /** When the question of the latest confirmation was asked. */
+  get confirmedAt(): number {
+    return this.#hasEnded ? -Infinity : this.#confirmedAt;
+  }
+
+  isHeld(): boolean {
+    return performance.now() < this.confirmedAt + LEASE_MS;
+  }
+
   /** Returns a function that removes the listener; a callback of {@link lost} could not be removed. */
   onLost(listener: (reason: string) => void): () => void {
-    if (this.lease.hasEnded) void this.lost.then(listener);
+    if (this.#hasEnded) void this.lost.then(listener);
     else this.#listeners.add(listener);
     return () => void this.#listeners.delete(listener);
   }
 
-  /** Asks the server and its electors, and extends the lease. @throws Error if it is not the master */
+  /** Asks the server and its electors, and confirms it as the master. @throws Error if it is not the master */
   async confirm(): Promise<void> {
     this.#confirming ??= this.#requestConfirmation().finally(() => (this.#confirming = undefined));
     return this.#confirming;
@@ -193,7 +171,7 @@ export class MasterSession {
   /** Resolves when the server was confirmed by a question asked after a time. */
   async confirmSince(time: number): Promise<void> {
     // A question in flight may have been asked earlier.
-    while (!this.lease.isConfirmedSince(time)) await this.confirm();
+    while (!this.isHeld() || this.#confirmedAt < time) await this.confirm();
   }
 
   /** Several missing replies in a row end the session. A refusal (no memory, no permission) is a reply. */
@@ -215,9 +193,9 @@ export class MasterSession {
   }
 
   end(reason: string): void {
-    if (this.lease.hasEnded) return;
+    if (this.#hasEnded) return;
     clearInterval(this.#renewal);
-    this.lease.end();
+    this.#hasEnded = true;
     this.#lose(reason);
     for (const listener of this.#listeners) listener(reason);
     for (const connection of [this.commands, this.changes]) connection.disconnect();
@@ -247,8 +225,8 @@ export class MasterSession {
   async #requestConfirmation(): Promise<void> {
     const askedAt = performance.now();
     await Promise.all([this.#askServer(), this.#askElectors()]);
-    this.lease.extend(askedAt);
-    if (!this.lease.isHeld()) throw new Error('the master was not confirmed in time');
+    this.#confirmedAt = Math.max(this.#confirmedAt, askedAt);
+    if (!this.isHeld()) throw new Error('the master was not confirmed in time');
   }
 
   #renew(): void {
@@ -256,8 +234,7 @@ export class MasterSession {
     const stopped = now - this.#renewedAt > 2 * CONFIRM_MS;
     this.#renewedAt = now;
     // A reply in flight still arrives or fails; a busy machine must not reconnect.
-    if (this.lease.isHeld() || stopped || this.#confirming !== undefined)
-      this.confirm().catch(() => undefined);
+    if (this.isHeld() || stopped || this.#confirming !== undefined) this.confirm().catch(() => undefined);
     else this.end('the master was not confirmed in time');
   }
 }
