@@ -5,7 +5,7 @@ import { directoryRules, loadDirectory } from '../config/directory.js';
 import { loadConfig, type LoadedConfig } from '../config/load.js';
 import type { AuditEvent } from '../domain/audit.js';
 import { counted, printable } from '../util/text.js';
-import type { RemovableKind } from '../store/records.js';
+import type { RemovableKind } from '../store/faults.js';
 import { writeDirectory } from '../server/reload/directory-file.js';
 import { LIVE_MS } from '../store/core/fleet.js';
 import type { OpenedStore } from '../server/stores/open-store.js';

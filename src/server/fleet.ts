@@ -7,7 +7,7 @@ import { metrics, linkAge } from '../observe/metrics.js';
 import { readVersion } from '../files/files.js';
 import type { Endings } from '../store/endings.js';
 import { type FleetStore, HEARTBEAT_MS, LIVE_MS, type LiveMember } from '../store/core/fleet.js';
-import type { Member } from '../store/records.js';
+import type { Member } from '../store/core/kinds.js';
 import type { EpochMs } from '../util/time.js';
 
 /** Maximum wait for the first heartbeat at start, milliseconds. */

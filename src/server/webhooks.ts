@@ -7,7 +7,7 @@ import { endpointOf, type WebhookEndpoint } from '../webhooks/endpoint.js';
 import { type SenderEvents, WebhookSender, type Deliver } from '../webhooks/sender.js';
 import type { OpenedStore } from './stores/open-store.js';
 import { printable } from '../util/text.js';
-import type { DeadWebhook } from '../store/records.js';
+import type { DEAD, ValueOf } from '../store/core/kinds.js';
 import type { WebhookStore } from '../store/core/webhooks.js';
 
 const STATUS_MS = 5_000;
@@ -200,7 +200,7 @@ function endpointObject(status: EndpointStatus, configured: boolean) {
   };
 }
 
-function deadObject(endpoint: string, { event, attempts, failedAt, error }: DeadWebhook) {
+function deadObject(endpoint: string, { event, attempts, failedAt, error }: ValueOf<typeof DEAD>) {
   const { id, type, subject, at } = event;
   return { endpoint, id, type, subject, timestamp: time(at), attempts, failed_at: time(failedAt), error };
 }

@@ -30,6 +30,18 @@ export class OutcomeUnknown extends StoreUnavailable {
 /** A record is damaged. It is never treated as missing. */
 export class RecordUnreadable extends StoreUnavailable {}
 
+/** The kinds of damaged records that `latchkey store remove` removes. */
+export const REMOVABLE = [
+  'customer',
+  'service',
+  'user',
+  'token',
+  'session',
+  'webhook',
+  'dead_letter',
+] as const;
+export type RemovableKind = (typeof REMOVABLE)[number];
+
 /** A record was written by a newer Latchkey. It is neither treated as missing nor as damaged. */
 export class RecordNewer extends StoreUnavailable {}
 

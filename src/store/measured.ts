@@ -6,7 +6,7 @@ import type { Kv } from './core/kv.js';
 
 /** Counts and times what a store does, and adds it to the trace of the request. Results are passed through unchanged. */
 export function measured(inner: Kv): Kv {
-  const timed = <Name extends 'read' | 'follow' | 'readAndCount' | 'range' | 'scores' | 'touch'>(
+  const timed = <Name extends 'read' | 'follow' | 'count' | 'range' | 'scores' | 'touch'>(
     operation: StoreOperation,
     name: Name,
   ) => timedMethod(inner[name].bind(inner) as never, operation) as Kv[Name];
@@ -20,7 +20,7 @@ export function measured(inner: Kv): Kv {
       return key.startsWith(sessions) ? findSession(key, beside) : follow(key, beside);
     },
     recent: inner.recent.bind(inner),
-    readAndCount: timed('read', 'readAndCount'),
+    count: timed('read', 'count'),
     range: timed('read', 'range'),
     scores: timed('read', 'scores'),
     commit: timedMethod(async (change) => inner.commit(change), 'write'),

@@ -2,15 +2,17 @@ import { asStorable } from '../domain/limits.js';
 import { loginKey } from '../domain/user.js';
 import { RecordUnreadable } from './faults.js';
 import {
-  customerOf,
+  CUSTOMER,
   encode,
-  serviceOf,
-  sessionOf,
-  signingKeysOf,
-  tokenOf,
-  useOf,
-  userOf,
-} from './records.js';
+  id,
+  type Kind,
+  SERVICE,
+  SESSION,
+  SIGNING_KEYS,
+  TOKEN,
+  USE,
+  USER,
+} from './core/kinds.js';
 import { recordKey, type StoreRecord } from './transfer.js';
 
 export class RecordsInvalid extends Error {}
@@ -47,46 +49,40 @@ function needOf({ kind, value }: StoreRecord): string | undefined {
   return kind === 'token' || kind === 'session' ? `user ${value.userId}` : undefined;
 }
 
-const KEYS = ['id', 'digest', 'userId', 'customerId', 'login'] as const;
-const MAX_KEY = 1_024;
-
 /** @throws RecordsInvalid */
 function parseRecord(given: unknown): StoreRecord {
   try {
-    const checked = decodeRecord(given as StoreRecord);
-    const value = checked?.kind === 'revoked' ? { id: checked.value } : checked?.value;
-    const keys = KEYS.map((name) => (value as Record<string, unknown> | undefined)?.[name]);
-    if (checked !== undefined && keys.every((key) => key === undefined || isKey(key))) return checked;
+    return decodeRecord(Object(given) as StoreRecord);
   } catch (error) {
     if (!(error instanceof RecordUnreadable)) throw error;
     throw new RecordsInvalid(`contains an unknown record (${describe(given)})`, { cause: error });
   }
-  throw new RecordsInvalid(`contains an unknown record (${describe(given)})`);
 }
 
-function isKey(value: unknown): boolean {
-  return typeof value === 'string' && value.length > 0 && value.length <= MAX_KEY;
-}
-
-const DECODERS: { readonly [K in Exclude<StoreRecord['kind'], 'revoked'>]: (stored: unknown) => object } = {
-  customer: customerOf,
-  service: serviceOf,
-  user: userOf,
-  token: tokenOf,
-  session: sessionOf,
-  signing_keys: signingKeysOf,
+const KINDS: { readonly [K in Exclude<StoreRecord['kind'], 'revoked'>]: Kind<object> } = {
+  customer: CUSTOMER,
+  service: SERVICE,
+  user: USER,
+  token: TOKEN,
+  session: SESSION,
+  signing_keys: SIGNING_KEYS,
 };
 
-/** Undefined for an unknown kind, which a newer Latchkey wrote. */
-function decodeRecord(record: StoreRecord | null): StoreRecord | undefined {
-  if (record == null) return undefined;
-  if (record.kind === 'revoked') return record;
-  if (!Object.hasOwn(DECODERS, record.kind)) return undefined;
-  if (record.kind === 'user' && !Number.isSafeInteger(record.otpStep)) return undefined;
-  const value = DECODERS[record.kind](encode(Object(record.value) as object));
-  if (record.kind !== 'token') return { ...record, value } as StoreRecord;
-  const use = record.use === null ? null : useOf(encode(Object(record.use) as object));
+/** @throws RecordUnreadable also for an unknown kind, which a newer Latchkey wrote */
+function decodeRecord(record: StoreRecord): StoreRecord {
+  const { kind } = record;
+  const isKnown = kind === 'revoked' ? id.safeParse(record.value).success : Object.hasOwn(KINDS, kind);
+  if (!isKnown || (kind === 'user' && !Number.isSafeInteger(record.otpStep)))
+    throw new RecordUnreadable('the kind of a record, or what belongs to it, is unknown');
+  if (kind === 'revoked') return record;
+  const value = decoded(KINDS[kind], record.value);
+  if (kind !== 'token') return { ...record, value } as StoreRecord;
+  const use = record.use === null ? null : decoded(USE, record.use);
   return { ...record, value, use } as StoreRecord;
+}
+
+function decoded<T>(kind: Kind<T>, value: unknown): T {
+  return kind.decode(encode(Object(value) as object));
 }
 
 function describe(given: unknown): string {

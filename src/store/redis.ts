@@ -29,7 +29,7 @@ export async function openRedisStore(settings: RedisSettings): Promise<RedisStor
 /** Whether a change survives a crash of Redis depends on `appendonly`; see `docs/storage.md`. */
 export function redisStore(client: RedisClient): RedisStore {
   const events = new Events();
-  const kv = RedisKv.of(client);
+  const kv = new RedisKv(client);
   const store = coreStore(measured(kv), events);
   return {
     ...store,
@@ -42,7 +42,6 @@ export function redisStore(client: RedisClient): RedisStore {
         await initializeStore(client);
         await store.maintenance.initialize(purpose);
       },
-      probe: async () => void (await client.script('probe', [], 'urgent')),
       probeWrite: async () => void (await client.script('probeWrite', [Date.now()], 'urgent')),
     },
   };
@@ -120,7 +119,7 @@ export async function restoreHistory(
   session: MasterSession,
   { revocations, creations, recovers }: Memory,
 ): Promise<HistoryChange> {
-  const kv = RedisKv.on(client, session);
+  const kv = new RedisKv(client, session);
   const transactor = new Transactor(kv);
   let [reapplied, recovered] = [0, 0];
   const lost: Creation[] = [];

@@ -1,9 +1,8 @@
 import { join } from 'node:path';
 import { open } from 'lmdb';
 import t, { type Test } from 'tap';
-import { RecordUnreadable } from '../../src/store/faults.js';
+import { RecordUnreadable, type RemovableKind } from '../../src/store/faults.js';
 import { openLmdbStore } from '../../src/store/lmdb.js';
-import type { RemovableKind } from '../../src/store/records.js';
 import { openPostgresStore } from '../../src/store/postgres.js';
 import { openRedisStore } from '../../src/store/redis.js';
 import type { Store } from '../../src/store/core/store.js';

@@ -4,13 +4,12 @@ import { mkdirSync, statSync, statfsSync, truncateSync, writeFileSync } from 'no
 import { join } from 'node:path';
 import { open } from 'lmdb';
 import t, { type Test } from 'tap';
-import type { Count } from '../../src/store/core/kv.js';
 import { coreStore } from '../../src/store/core/store.js';
 import { openEnvironment } from '../../src/store/lmdb/environment.js';
 import { LmdbKv } from '../../src/store/lmdb/kv.js';
 import { Endings } from '../../src/store/endings.js';
 import { openLmdbStore } from '../../src/store/lmdb.js';
-import { RECORD_VERSION } from '../../src/store/records.js';
+import { RECORD_VERSION } from '../../src/store/core/kinds.js';
 import { StoreUnavailable } from '../../src/store/faults.js';
 import { WRITES_KEPT_MS } from '../../src/store/core/usage.js';
 import { HOUR_MS } from '../../src/util/time.js';
@@ -312,7 +311,7 @@ t.test('refuses a newer format, a newer record, a damaged record and a damaged f
     damage(join(folder, 'data.mdb'));
     t.throws(
       () => openLmdbStore(folder),
-      { message: /cannot be opened as a store .* restore it from a backup/ },
+      { message: /cannot be opened as a store: .* restore it from a backup/ },
       name,
     );
   }

@@ -276,7 +276,7 @@ t.test('an abandoned change is not made when it arrives late, and a repeated one
   await client.begin('{"format":1}');
   /** Runs the script and returns the keys of its marks. */
   const mark = async () => {
-    await RedisKv.of(client).commit({ expect: new Map(), put: new Map(), link: new Map([['a', new Map([['b', 0]])]]), tell: [], isReserved: false, none: [] });
+    await new RedisKv(client).commit({ expect: new Map(), put: new Map(), link: new Map([['a', new Map([['b', 0]])]]), tell: [], isReserved: false, none: [] });
     return cli('--scan', '--pattern', '*done:*');
   };
   const key = await mark();

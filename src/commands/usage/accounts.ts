@@ -1,5 +1,5 @@
 import { Argument, Command, Option } from 'commander';
-import { REMOVABLE } from '../../store/records.js';
+import { REMOVABLE } from '../../store/faults.js';
 import {
   calls,
   collect,

@@ -1,11 +1,10 @@
 /** Webhook events, queued in the change that causes them. A sender distributes them (`webhooks.ts`). */
 import type { LockedLogin, StoredWebhookEvent, WebhookEventType } from '../../domain/webhook.js';
 import type { EpochMs } from '../../util/time.js';
-import type { EndpointCounts } from '../records.js';
 import { newId } from '../../domain/secret.js';
 import type { Token } from '../../domain/token.js';
 import { passOverDamaged } from '../faults.js';
-import { CURSOR, type ExpiredCursor, USE, USER, WAITING } from './kinds.js';
+import { CURSOR, type EndpointState, USE, USER, type ValueOf, WAITING } from './kinds.js';
 import type { Transaction } from './transaction.js';
 
 /** Maximum number of queued events per endpoint; further ones are dropped and counted. */
@@ -41,6 +40,8 @@ export type WebhookOutcome =
   /** Retried at `retryAt`; with `disable`, not before somebody enables the endpoint. */
   | { readonly kind: 'failed'; readonly retryAt: EpochMs; readonly error: string; readonly disable?: true }
   | { readonly kind: 'dead'; readonly error: string };
+
+type EndpointCounts = Omit<EndpointState, 'keptAt' | 'last'>;
 
 export const NO_COUNTS: EndpointCounts = {
   queued: 0,
@@ -91,7 +92,7 @@ export class Events {
   async ofToken(tx: Transaction, type: WebhookEventType, token: Token, at: EpochMs): Promise<void> {
     if (!this.#hasSubscriber(type)) return;
     // The event of a new token does not contain it. An event must not prevent the change.
-    const use = type === 'token.created' ? undefined : await tx.peek(USE, token.id).catch(passOverDamaged);
+    const use = type === 'token.created' ? undefined : await tx.peek(USE, token.id);
     const owner = await tx.peek(USER, token.userId).catch(passOverDamaged);
     await this.queue(tx, type, at, {
       subject: `token:${token.id}`,
@@ -127,8 +128,10 @@ export class Events {
   }
 }
 
+type Cursor = ValueOf<typeof CURSOR>;
+
 /** Returns up to where expired tokens were reported. At first, past expiries count as reported. */
-export async function readCursor(tx: Transaction, now: EpochMs): Promise<ExpiredCursor> {
+export async function readCursor(tx: Transaction, now: EpochMs): Promise<Cursor> {
   const stored = await tx.get(CURSOR, 'tokens');
   const oldest = now - EXPIRY_LOOK_BACK_MS;
   // A clock that was ahead wrote a later one.
@@ -136,7 +139,7 @@ export async function readCursor(tx: Transaction, now: EpochMs): Promise<Expired
   return stored.until < oldest ? { until: oldest, id: '' } : stored;
 }
 
-function isReported({ id, expiresAt }: Token, cursor: ExpiredCursor): boolean {
+function isReported({ id, expiresAt }: Token, cursor: Cursor): boolean {
   if (expiresAt === null || expiresAt > cursor.until + 1) return false;
   return expiresAt <= cursor.until || id <= cursor.id;
 }

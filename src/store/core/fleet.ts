@@ -1,9 +1,8 @@
 /** The processes that serve requests from a store, and their answers to questions. */
-import type { Member } from '../records.js';
-import { EXPIRY, keyOf, PROCESS, QUESTION, valueOf } from './kinds.js';
+import { EXPIRY, keyOf, type Member, PROCESS, QUESTION } from './kinds.js';
 import type { EpochMs } from '../../util/time.js';
 import type { Kv } from './kv.js';
-import { pagesOf, type Transaction, type Transactor } from './transaction.js';
+import { type Transaction, type Transactor, valuesOf } from './transaction.js';
 
 export const HEARTBEAT_MS = 3_000;
 export const LIVE_MS = 12_000;
@@ -44,17 +43,10 @@ export function fleetStore(transactor: Transactor) {
       }),
     list: async (): Promise<LiveMember[]> => {
       const now = await kv.clock();
-      const found: LiveMember[] = [];
-      for await (const page of pagesOf(kv, PROCESSES, { from: now - LIVE_MS })) {
-        const stored = await kv.read(page.map(({ name }) => keyOf(PROCESS, name)));
-        for (const [i, { name }] of page.entries()) {
-          const process = valueOf(PROCESS, name, stored[i]);
-          if (process === undefined) continue;
-          const { at, ...member } = process;
-          found.push({ ...member, age: Math.max(0, now - at) });
-        }
-      }
-      return found.toSorted((a, b) => (a.id < b.id ? -1 : 1));
+      const live = (await valuesOf(kv, PROCESSES, PROCESS)).filter(({ at }) => at >= now - LIVE_MS);
+      return live
+        .map(({ at, ...member }) => ({ ...member, age: Math.max(0, now - at) }))
+        .toSorted((a, b) => (a.id < b.id ? -1 : 1));
     },
     /** Removes a process that exited, if it is listed. It counts as having answered everything. */
     leave: async (id: string) =>

@@ -1,12 +1,13 @@
 /** The kinds of records: the prefix of their keys, and how their values are checked. */
-import type { RecordedLogout, Session } from '../../domain/session.js';
-import type { EpochMs } from '../../util/time.js';
-import { RecordNewer, RecordUnreadable, unlessDamaged } from '../faults.js';
-import type { Key, Stored } from './kv.js';
-import type { SessionUse, Token, TokenUse } from '../../domain/token.js';
+import { z } from 'zod';
+import type { Session } from '../../domain/session.js';
+import type { SigningKeys } from '../../domain/signing-key.js';
+import { parseRate, type SessionUse, type Token, type TokenUse } from '../../domain/token.js';
 import type { Customer, Service, User } from '../../domain/user.js';
 import { payloadOf, type StoredWebhookEvent } from '../../domain/webhook.js';
-import * as records from '../records.js';
+import { parseRange } from '../../util/addresses.js';
+import { RecordNewer, RecordUnreadable, type RemovableKind, unlessDamaged } from '../faults.js';
+import type { Key, Stored } from './kv.js';
 
 /** Names of indexes. Scores are 0 unless the comment says otherwise. */
 
@@ -51,204 +52,241 @@ export interface Kind<T> {
   /** @throws RecordUnreadable, RecordNewer */
   readonly decode: (stored: unknown) => T;
   /** As what `latchkey store remove` removes a damaged one; the others expire. */
-  readonly removable?: records.RemovableKind;
+  readonly removable?: RemovableKind;
   /** Its name in messages and commands, if that is not its id. */
   readonly nameOf?: (id: string) => string;
 }
 
-const beginning = (digest: string) => digest.slice(0, records.DIGEST_PART);
+export type ValueOf<K> = K extends Kind<infer T> ? T : never;
 
-export interface KnownAddress {
-  readonly address: string;
-  readonly until: EpochMs;
+/** The record version that this Latchkey writes, and the newest that it reads. */
+export const RECORD_VERSION = 1;
+
+/** Tags a value with the record version. Undefined members are omitted, as they are when read back. */
+export function encode<T extends object>(value: T): T & { readonly v: number } {
+  const stored: Record<string, unknown> = { ...value, v: RECORD_VERSION };
+  for (const name of Object.keys(stored)) if (stored[name] === undefined) delete stored[name];
+  return stored as T & { readonly v: number };
 }
 
-export interface KeptLogout extends Omit<RecordedLogout, 'name'> {
-  readonly until: EpochMs;
+/** A value of another type must not reach its fields: a text as the expiry would never be reached. */
+function kind<F extends z.ZodRawShape>(
+  name: string,
+  fields: F,
+  more: Pick<Kind<unknown>, 'removable' | 'nameOf'> = {},
+): Kind<z.output<z.ZodObject<F>>> {
+  const schema = z.object(fields);
+  const decode = (stored: unknown) => {
+    const { v, ...value } = Object(stored) as { readonly v: unknown };
+    if (typeof v === 'number' && v > RECORD_VERSION)
+      throw new RecordNewer(`a ${name} record has version ${v}; this Latchkey reads up to ${RECORD_VERSION}`);
+    if (typeof v !== 'number' || !schema.safeParse(value).success)
+      throw new RecordUnreadable(`a ${name} record is damaged`);
+    return value as z.output<typeof schema>;
+  };
+  return { name, decode, ...more };
 }
 
-export interface EndpointState extends records.EndpointCounts {
-  /** When a sender last named it. */
-  readonly keptAt: EpochMs;
-  readonly last: number;
-}
+/** The check of each field, so that no new one goes unchecked. */
+type Fields<T> = { readonly [name in keyof T]-?: z.ZodType };
 
-export interface Lease {
-  readonly name: string;
-  readonly holder: string;
-  readonly number: number;
-  readonly until: EpochMs;
-}
+const text = z.string();
+/** What is part of a key. */
+export const id = text.min(1).max(1_024);
+const texts = z.array(text);
+const isSet = z.literal(true).optional();
+const whole = z.int();
+/** The latest and earliest time that a `Date` represents, in milliseconds. */
+const time = z.number().min(-8.64e15).max(8.64e15);
 
-/** The expired tokens that were reported: up to a time, and of that time up to an id. */
-export interface ExpiredCursor {
-  readonly until: EpochMs;
-  readonly id: string;
-}
+/** Ignoring a restriction that is not known would allow what it forbids. */
+const restrictions = z.strictObject({
+  suspended: isSet,
+  rate: text.refine((rate) => parseRate(rate) !== undefined).optional(),
+  addresses: z.array(text.refine((range) => parseRange(range) !== undefined)).optional(),
+} satisfies Fields<NonNullable<Token['restrictions']>>);
 
-/** Events that wait until a sender distributes them to the queues of endpoints. */
-export interface Waiting {
-  readonly event: StoredWebhookEvent;
-  readonly endpoints: readonly string[];
-}
-
-/** Events of one subject for one endpoint, in order; the first one is sent next. */
-export interface SubjectQueue {
-  readonly events: readonly StoredWebhookEvent[];
-  /** Failed attempts to send the first one. */
-  readonly attempts: number;
-}
-
-const { isText, isTime, listOf, objectOf, decoder } = records;
-const isNumber = (value: unknown): boolean => Number.isSafeInteger(value);
-/** A damaged last use is like none: the next use replaces it. */
-function orNone<T>(decode: (stored: unknown) => T): (stored: unknown) => T | null {
-  return (stored) => unlessDamaged(() => decode(stored)) ?? null;
-}
-
-function isEvent(stored: unknown): boolean {
-  const event = stored as StoredWebhookEvent | null | undefined;
-  if (!isText(event?.id) || !isText(event?.type) || !isText(event?.subject)) return false;
+const event = z.custom<StoredWebhookEvent>((stored) => {
+  if (!z.object({ id: text, type: text, subject: text }).safeParse(stored).success) return false;
   try {
-    payloadOf(event as StoredWebhookEvent);
+    payloadOf(stored as StoredWebhookEvent);
     return true;
   } catch {
     return false;
   }
-}
+});
 
-const isTimeOrNull = (value: unknown): boolean => value === null || isTime(value);
+/** The number of characters by which a digest is named. */
+const DIGEST_PART = 8;
+const nameOf = (digest: string) => digest.slice(0, DIGEST_PART);
 
-/** A record that only this program writes, whose members need no check of their own. */
-function plain<T extends object>(name: string): Kind<T> {
-  return { name, decode: decoder<T>(name, {} as never) };
-}
-
-export const TOKEN: Kind<Token> = {
-  name: 'token',
-  decode: records.tokenOf,
-  removable: 'token',
-  nameOf: beginning,
-};
+export const TOKEN: Kind<Token> = kind(
+  'token',
+  {
+    id,
+    userId: id,
+    kind: z.enum(['token', 'legacy_key']),
+    scopes: texts,
+    services: texts,
+    expiresAt: time.nullable(),
+    digest: id,
+    name: text,
+    serviceId: text.nullable(),
+    createdAt: time,
+    updatedAt: time,
+    declared: isSet,
+    predecessorId: text.optional(),
+    rotated: z
+      .object({ to: text, atOnce: isSet, repeated: isSet } satisfies Fields<NonNullable<Token['rotated']>>)
+      .optional(),
+    rateId: text.optional(),
+    restrictions: restrictions.optional(),
+  } satisfies Fields<Token>,
+  { removable: 'token', nameOf },
+);
 /** The digest of a token, by its id; it refers to the token. */
-export const TOKEN_ID = {
-  name: 'token_id',
-  decode: decoder<{ readonly digest: string }>('token id', { digest: isText }),
-};
-export const USER: Kind<User> = { name: 'user', decode: records.userOf, removable: 'user' };
-export const LOGIN = {
-  name: 'login',
-  decode: decoder<{ readonly userId: string }>('login', { userId: isText }),
-};
-export const CUSTOMER: Kind<Customer> = {
-  name: 'customer',
-  decode: records.customerOf,
-  removable: 'customer',
-};
-export const SERVICE: Kind<Service> = { name: 'service', decode: records.serviceOf, removable: 'service' };
-export const SESSION: Kind<Session> = {
-  name: 'session',
-  decode: records.sessionOf,
-  removable: 'session',
-  nameOf: beginning,
-};
-export const USE: Kind<TokenUse | null> = { name: 'use', decode: orNone(records.useOf) };
-export const SESSION_USE: Kind<SessionUse | null> = {
-  name: 'session_use',
-  decode: orNone(records.sessionUseOf),
-};
-export const SUDO = { name: 'sudo', decode: records.sudoOf };
-export const LOGOUT = {
-  name: 'logout',
-  decode: decoder<KeptLogout>('provider logout', { issuedAt: isTime, receivedAt: isTime, until: isTime }),
-};
-export const ATTEMPTS = { name: 'attempts', decode: records.attemptsOf };
-export const KNOWN = {
-  name: 'known',
-  decode: decoder<{ readonly addresses: readonly KnownAddress[] }>('known address', {
-    addresses: listOf(objectOf<KnownAddress>({ address: isText, until: isTime })),
-  }),
-};
-export const OTP_STEP = {
-  name: 'otp_step',
-  decode: decoder<{ readonly step: number }>('one-time password', { step: isNumber }),
-};
-export const WRITES = {
-  name: 'writes',
-  decode: decoder<{ readonly hour: EpochMs; readonly count: number }>('count of writes', {
-    hour: isTime,
-    count: isNumber,
-  }),
-};
-export const RATE = {
-  name: 'rate',
-  decode: decoder<{ readonly fullAt: EpochMs }>('rate', { fullAt: Number.isFinite }),
-};
-export const WARNED = {
-  name: 'warned',
-  decode: decoder<{ readonly expiresAt: EpochMs }>('warning', { expiresAt: isTime }),
-};
+export const TOKEN_ID = kind('token_id', { digest: id });
+export const USER: Kind<User> = kind(
+  'user',
+  {
+    id,
+    customerId: id,
+    role: text,
+    locked: z.boolean(),
+    lockedBy: z.literal('operator').optional(),
+    deletionPending: isSet,
+    login: id,
+    name: text,
+    passwordHash: text.nullable(),
+    rehashOf: text.optional(),
+    otpSecret: text.nullable(),
+    provider: z
+      .object({ name: text, issuer: text, subject: text, loginAt: time } satisfies Fields<
+        NonNullable<User['provider']>
+      >)
+      .optional(),
+    createdAt: time,
+    updatedAt: time,
+  } satisfies Fields<User>,
+  { removable: 'user' },
+);
+export const LOGIN = kind('login', { userId: id });
+export const CUSTOMER: Kind<Customer> = kind('customer', { id, name: text }, { removable: 'customer' });
+export const SERVICE: Kind<Service> = kind(
+  'service',
+  { id, customerId: id, name: text },
+  { removable: 'service' },
+);
+export const SESSION: Kind<Session> = kind(
+  'session',
+  {
+    id,
+    digest: id,
+    userId: id,
+    endsAt: time,
+    lastSeenAt: time,
+    createdAt: time,
+    idleEndsAt: time,
+    ip: text,
+    userAgent: text.nullable(),
+    provider: z
+      .object({
+        name: text,
+        sid: text.nullable(),
+        idToken: text.optional(),
+        claims: z.record(text, text).optional(),
+      } satisfies Fields<NonNullable<Session['provider']>>)
+      .optional(),
+  } satisfies Fields<Session>,
+  { removable: 'session', nameOf },
+);
+
+/** A damaged last use is like none: the next use replaces it. */
+function orNone<T>({ name, decode }: Kind<T>): Kind<T | null> {
+  return { name, decode: (stored) => unlessDamaged(() => decode(stored)) ?? null };
+}
+
+const use = { at: time, ip: text, userAgent: text.nullable() };
+export const USE: Kind<TokenUse | null> = orNone(kind('use', use));
+export const SESSION_USE: Kind<SessionUse | null> = orNone(kind('session_use', { ...use, idleEndsAt: time }));
+export const SUDO = kind('sudo', { until: time });
+export const LOGOUT = kind('logout', { issuedAt: time, receivedAt: time, until: time });
+export const ATTEMPTS = kind('attempts', {
+  count: whole,
+  lastAt: time,
+  /** Time of the previous attempt; the wait counts from it when the latest attempt is released. */
+  before: time,
+  forgetAt: time,
+});
+export const KNOWN = kind('known', { addresses: z.array(z.object({ address: text, until: time })) });
+export const OTP_STEP = kind('otp_step', { step: whole });
+export const WRITES = kind('writes', { hour: time, count: whole });
+export const RATE = kind('rate', { fullAt: z.number() });
+export const WARNED = kind('warned', { expiresAt: time });
 /**
  * Changes with each addition to the tokens or sessions of a user, so that no limit is exceeded. `most`
- * is what the number of tokens does not exceed; removals do not lower it.
+ * is what their number does not exceed; removals do not lower it.
  */
-export const GUARD = plain<{ readonly most?: number }>('guard');
+export const GUARD = kind('guard', { most: whole.optional() });
 
 /** Undefined: unknown. */
-export function boundOf(guard: { readonly most?: number } | undefined): number | undefined {
+export function boundOf(guard: ValueOf<typeof GUARD> | undefined): number | undefined {
   return guard === undefined ? 0 : guard.most;
 }
-export const SIGNING_KEYS = { name: 'signing_keys', decode: records.signingKeysOf };
-export const META = {
-  name: 'setting',
-  decode: decoder<{ readonly number: number }>('setting', { number: Number.isFinite }),
-};
-export const PROCESS = plain<records.Member & { readonly at: EpochMs }>('process');
+export const SIGNING_KEYS: Kind<SigningKeys> = kind('signing_keys', {
+  revision: whole,
+  keys: z.array(
+    z.object({ kid: text, algorithm: z.enum(['EdDSA', 'ES256']), sealedKey: text, signsFrom: whole }),
+  ),
+} satisfies Fields<SigningKeys>);
+export const META = kind('setting', { number: z.number() });
+/** A process that serves requests. The workers of a sidecar share its `sidecar`. */
+export const PROCESS = kind('process', {
+  id: text,
+  sidecar: text,
+  /** Host and port, like `pod-1:8080`. */
+  name: text,
+  pid: whole,
+  version: text,
+  configHash: text,
+  startedAt: time,
+  /** Milliseconds since its notification link was last confirmed; null with the embedded store. */
+  linkAge: z.number().nullable(),
+  /** When it last said so, by the store's clock. */
+  at: time,
+});
+export type Member = Omit<ValueOf<typeof PROCESS>, 'at'>;
 /** A question to all processes. */
-export const QUESTION = plain<object>('question');
-export const LEASE = plain<Lease>('lease');
-export const ENDPOINT = {
-  name: 'endpoint',
-  decode: decoder<EndpointState>('webhook endpoint', {
-    queued: isNumber,
-    dropped: isNumber,
-    deadDropped: isNumber,
-    disabledAt: isTimeOrNull,
-    lastSuccessAt: isTimeOrNull,
-    lastFailureAt: isTimeOrNull,
-    lastError: (value) => value === null || isText(value),
-    keptAt: isTime,
-    last: isNumber,
-  }),
-};
-export const CURSOR = {
-  name: 'expired',
-  decode: decoder<ExpiredCursor>('position', { until: isTime, id: isText }),
-};
-export const WAITING: Kind<Waiting> = {
-  name: 'waiting',
-  decode: decoder<Waiting>('webhook event', { event: isEvent, endpoints: listOf(isText) }),
-};
-/** By endpoint and subject. */
-export const QUEUE: Kind<SubjectQueue> = {
-  name: 'queue',
-  decode: decoder<SubjectQueue>('webhook event', { events: listOf(isEvent), attempts: isNumber }),
-  removable: 'webhook',
-};
+export const QUESTION = kind('question', {});
+export const LEASE = kind('lease', { name: text, holder: text, number: whole, until: time });
+export const ENDPOINT = kind('endpoint', {
+  queued: whole,
+  /** Number of events, and of dead letters, dropped because their queue was full. */
+  dropped: whole,
+  deadDropped: whole,
+  disabledAt: time.nullable(),
+  lastSuccessAt: time.nullable(),
+  lastFailureAt: time.nullable(),
+  lastError: text.nullable(),
+  /** When a sender last named it. */
+  keptAt: time,
+  last: whole,
+});
+export type EndpointState = ValueOf<typeof ENDPOINT>;
+/** The expired tokens that were reported: up to a time, and of that time up to an id. */
+export const CURSOR = kind('expired', { until: time, id: text });
+/** Events that wait until a sender distributes them to the queues of endpoints. */
+export const WAITING = kind('waiting', { event, endpoints: texts });
+/** Events of one subject for one endpoint, in order, and the failed attempts to send the first one. */
+export const QUEUE = kind('queue', { events: z.array(event), attempts: whole }, { removable: 'webhook' });
 /** By endpoint and id. */
-export const DEAD: Kind<records.DeadWebhook> = {
-  name: 'dead',
-  decode: decoder<records.DeadWebhook>('dead letter', {
-    event: isEvent,
-    attempts: isNumber,
-    failedAt: isTime,
-    error: isText,
-  }),
-  removable: 'dead_letter',
-  nameOf: (id) => id.slice(0, id.indexOf('/')),
-};
+export const DEAD = kind(
+  'dead',
+  { event, attempts: whole, failedAt: time, error: text },
+  { removable: 'dead_letter', nameOf: (id) => id.slice(0, id.indexOf('/')) },
+);
 /** A name that can never be added again (`namesOfRevoked`). */
-export const REVOKED = plain<object>('revoked');
+export const REVOKED = kind('revoked', {});
 
 export function keyOf({ name }: Kind<unknown>, id: string): Key {
   return `${name}:${id}`;

@@ -4,7 +4,7 @@
  */
 import { LRUCache } from 'lru-cache';
 import type { EpochMs } from '../../util/time.js';
-import { mapMaybe, type MaybePromise } from '../../util/async.js';
+import type { MaybePromise } from '../../util/async.js';
 import { upTo } from '../../util/collections.js';
 
 /** `KIND:ID`, as in `user:U1`. */
@@ -77,17 +77,6 @@ export interface Followed {
   readonly beside: Stored | undefined;
 }
 
-export interface ReadAndCounted {
-  readonly found: readonly (Stored | undefined)[];
-  readonly counts: readonly number[];
-}
-
-/** The members of an index with a score of at least `from`. */
-export interface Count {
-  readonly index: string;
-  readonly from?: number;
-}
-
 export interface Kv {
   /** Reads records at one moment, in the order of the keys. */
   read(keys: readonly Key[]): MaybePromise<(Stored | undefined)[]>;
@@ -98,8 +87,8 @@ export interface Kv {
    * always where reading takes no round trip. A change that expects it is checked anyway.
    */
   recent(key: Key): { readonly stored: Stored | undefined } | undefined;
-  /** Reads records, and then counts members. */
-  readAndCount(keys: readonly Key[], counts: readonly Count[]): MaybePromise<ReadAndCounted>;
+  /** Counts the members of an index, or those with a score of at least `from`. */
+  count(index: string, from?: number): MaybePromise<number>;
   range(index: string, range: Range): MaybePromise<Member[]>;
   /** Returns the scores of members; undefined for those that an index does not have. */
   scores(index: string, names: readonly string[]): MaybePromise<(number | undefined)[]>;
@@ -125,9 +114,7 @@ export function textOf(revision: Revision, ref: Key | undefined, value: unknown)
 
 /** Decodes a stored record. One that is damaged has no value, which every decoder refuses. */
 export function storedOf(text: string): Stored {
-  const [, revision, ref = '', json = ''] = /^([^|]*)\|([^|]*)\|(.*)$/s.exec(text) ?? [];
-  if (revision === undefined)
-    return { revision: /^[^|]*/.exec(text)?.[0] ?? '', ref: undefined, value: undefined, decoded: undefined };
+  const [, revision = '', ref = '', json = ''] = /^([^|]*)(?:\|([^|]*)\|(.*)$)?/s.exec(text) ?? [];
   return { revision, ref: ref === '' ? undefined : ref, value: parse(json), decoded: undefined };
 }
 
@@ -203,9 +190,4 @@ export class KnownRecords {
   forget(keys: Iterable<Key>): void {
     for (const key of keys) this.#known.delete(key);
   }
-}
-
-export function countOf(kv: Kv, index: string, from?: number): MaybePromise<number> {
-  const asked = { index, ...(from === undefined ? {} : { from }) };
-  return mapMaybe(kv.readAndCount([], [asked]), ({ counts: [count = 0] }) => count);
 }

@@ -167,7 +167,7 @@ export async function recover(
       if (kind === 'token') {
         if (!(await isNewDigest(tx, record.digest)) || (await tx.has(TOKEN_ID, record.id))) return 'lost';
         await addToken(tx, events, record);
-      } else if (isAsVerified(user, owner)) addSession(tx, record);
+      } else if (isAsVerified(user, owner)) await addSession(tx, record);
       else return 'lost';
       return 'recovered';
     },

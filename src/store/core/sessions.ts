@@ -8,6 +8,7 @@ import {
 } from '../../domain/session.js';
 import { isAsVerified, type User, type VerifiedOwner } from '../../domain/user.js';
 import {
+  boundOf,
   EXPIRY,
   GUARD,
   keyOf,
@@ -20,6 +21,7 @@ import {
   USER,
   valueOf,
 } from './kinds.js';
+import { guardAddition } from './token-records.js';
 import type { SessionUse } from '../../domain/token.js';
 import { mapMaybe, type MaybePromise } from '../../util/async.js';
 import type { EpochMs } from '../../util/time.js';
@@ -133,32 +135,35 @@ async function createSession(
   ready: Promise<unknown> | undefined,
 ): Promise<SessionCreation> {
   const index = sessionsOf(owner.id);
-  const [count = 0] = await tx.loadAndCount([keyOf(USER, owner.id), keyOf(GUARD, index)], [{ index }]);
+  await tx.load([keyOf(USER, owner.id), keyOf(GUARD, index)]);
   await ready;
   if (!isAsVerified(await tx.get(USER, owner.id), owner)) return 'owner_changed';
   if (login !== undefined && (await isLoggedOut(tx, login))) return 'logged_out';
-  const ended = maxPerUser === null || count < maxPerUser ? [] : await leastUsed(tx, session, maxPerUser);
+  let most = boundOf(await tx.get(GUARD, index)) ?? (await tx.count(index));
+  let ended: Session[] = [];
+  if (maxPerUser !== null && most >= maxPerUser) {
+    const others = await othersOf(tx, session);
+    ended = others.slice(maxPerUser - 1);
+    most = others.length - ended.length;
+  }
   for (const each of ended) removeSession(tx, each);
-  addSession(tx, session);
+  await addSession(tx, session, most);
   return ended;
 }
 
-/** One with the same digest is replaced, with its use. */
-export function addSession(tx: Transaction, session: Session): void {
+/** One with the same digest is replaced, with its use. @param most as for `addToken` */
+export async function addSession(tx: Transaction, session: Session, most?: number): Promise<void> {
   tx.remove(SESSION_USE, session.digest);
   tx.put(SESSION, session.digest, session, keyOf(USER, session.userId));
   tx.link(sessionsOf(session.userId), session.digest);
   tx.link(EXPIRY, keyOf(SESSION, session.digest), sessionEndsAt(session));
-  tx.put(GUARD, sessionsOf(session.userId), {});
+  await guardAddition(tx, sessionsOf(session.userId), most);
 }
 
-async function leastUsed(
-  tx: Transaction,
-  { userId, digest }: Session,
-  maxPerUser: number,
-): Promise<Session[]> {
+/** The latest used first. */
+async function othersOf(tx: Transaction, { userId, digest }: Session): Promise<Session[]> {
   const others = (await readSessions(tx, userId)).filter((each) => each.digest !== digest);
-  return others.toSorted((a, b) => b.lastSeenAt - a.lastSeenAt).slice(maxPerUser - 1);
+  return others.toSorted((a, b) => b.lastSeenAt - a.lastSeenAt);
 }
 
 /** Nobody adds one until the commit. */

@@ -10,7 +10,7 @@ import type { EpochMs } from '../../util/time.js';
 import type { Kv } from './kv.js';
 import { endAllOf, expireSession, removeSession, removeSudo, sessionStore } from './sessions.js';
 import { loginThrottleStore, signingKeyStore, usageStore } from './usage.js';
-import { Tokens } from './tokens.js';
+import { tokenStore } from './tokens.js';
 import { pagesOf, type Transaction, Transactor, valueAt } from './transaction.js';
 import { webhookStore } from './webhooks.js';
 import {
@@ -45,8 +45,7 @@ import {
   WRITES,
 } from './kinds.js';
 import { mapMaybe } from '../../util/async.js';
-import { StoreUnusable, UNFINISHED_RESTORE } from '../faults.js';
-import type { RemovableKind } from '../records.js';
+import { type RemovableKind, StoreUnusable, UNFINISHED_RESTORE } from '../faults.js';
 import { dropToken, forbid, readToken, removeToken } from './token-records.js';
 
 /**
@@ -61,7 +60,7 @@ export type Maintenance = Store['maintenance'];
 export function coreStore(kv: Kv, events = new Events()) {
   const transactor = new Transactor(kv);
   return {
-    tokens: new Tokens(transactor, events).store(),
+    tokens: tokenStore(transactor, events),
     sessions: sessionStore(transactor),
     directory: directoryStore(transactor, events),
     loginThrottle: loginThrottleStore(transactor),
@@ -103,7 +102,7 @@ function maintenance(transactor: Transactor, events: Events) {
     },
     isRestoring,
     setRestoring: async (restoring: boolean) => set('restoring', restoring ? Date.now() : undefined),
-    probe: async () => void (await valueAt(kv, META, 'probe')),
+    probe: async () => void (await valueAt(kv.urgent, META, 'probe')),
     /** Writes to a key of its own. */
     probeWrite: async () => set('probe', Date.now()),
     clock: async () => kv.clock(),

@@ -26,7 +26,7 @@ import {
   USER,
   WARNED,
 } from './kinds.js';
-import { countOf, type Member, type Range } from './kv.js';
+import type { Member, Range } from './kv.js';
 import type { Transaction, Transactor } from './transaction.js';
 
 export interface TokenWithOwner {
@@ -150,7 +150,8 @@ export async function addToken(tx: Transaction, events: Events, token: Token, mo
   await events.created(tx, token);
 }
 
-async function guardAddition(tx: Transaction, index: string, most?: number): Promise<void> {
+/** Keeps concurrent additions to what a user has within a limit. @param most as for {@link addToken} */
+export async function guardAddition(tx: Transaction, index: string, most?: number): Promise<void> {
   const before = most ?? boundOf(await tx.get(GUARD, index));
   tx.put(GUARD, index, before === undefined ? {} : { most: before + 1 });
 }
@@ -241,7 +242,7 @@ export function rotationStore(transactor: Transactor, events: Events) {
         guard: tokensOf(owner.id),
       }),
     /** Counts rotated tokens that are still accepted. Recently claimed ones may be included. */
-    countInOverlap: (now: EpochMs) => countOf(kv, OVERLAPS, now + 1),
+    countInOverlap: (now: EpochMs) => kv.count(OVERLAPS, now + 1),
     /** For the caller to report; no other one gets them before `until`, or after `finishOverlaps`. */
     claimEndedOverlaps: async (endedBefore: EpochMs, until: EpochMs, limit: number) =>
       transactor.transact(async (tx) => claimEnded(tx, endedBefore, until, limit), {

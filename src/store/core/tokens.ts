@@ -47,222 +47,202 @@ import {
   valueOf,
   WARNED,
 } from './kinds.js';
-import { countOf, type Kv, type Stored } from './kv.js';
+import type { Kv, Stored } from './kv.js';
 import { allOf, namesOf, pagesOf, type Transaction, type Transactor } from './transaction.js';
 
 const AT_ONCE = 100;
 /** How long the count of a customer's tokens is used, in milliseconds: other processes may add some. */
 const COUNTED_MS = 60_000;
 
-export type TokenStore = ReturnType<Tokens['store']>;
+export type TokenStore = ReturnType<typeof tokenStore>;
 
-export class Tokens {
-  readonly #transactor: Transactor;
-  readonly #kv: Kv;
-  readonly #events: Events;
-  readonly #counted = new LRUCache<string, { count: number; at: number }>(upTo(10_000));
-
-  constructor(transactor: Transactor, events: Events) {
-    this.#transactor = transactor;
-    this.#kv = transactor.kv;
-    this.#events = events;
-  }
-
-  store() {
-    return {
-      find: (digest: string) => this.#find(digest),
-      get: (id: string) => mapMaybe(this.#get(id), (known) => known?.found),
-      getWithOwner: (id: string) => this.#get(id),
-      /** Returns a token, unless it is gone, and those that came from it by rotation, expired ones included. */
-      family: async (id: string, limit?: number) => this.#family(id, limit),
-      listOfUser: async (userId: string) => allOf(this.#pages(tokensOf(userId))),
-      /** Few at once, for those that read a whole store. */
-      pagesOfUser: (userId: string) => this.#pages(tokensOf(userId), AT_ONCE),
-      /** In the order of the ids; unknown ones are passed over. */
-      listByIds: async (ids: readonly string[]) => this.#read(ids),
-      listOfCustomer: async (customerId: string) => {
-        const found: TokenWithUse[] = [];
-        for await (const page of pagesOf(this.#kv, usersOf(customerId)))
-          for (const { name } of page) found.push(...(await allOf(this.#pages(tokensOf(name)))));
-        return found;
-      },
-      /** Expired ones count. Concurrent creations may be missed. */
-      customerHasAtLeast: async (customerId: string, count: number) =>
-        (await this.#countUpTo(customerId, count)) >= count,
-      /** Exact right after `removeExpired`. */
-      countActive: (now: EpochMs) => countOf(this.#kv, ALL_TOKENS, now + 1),
-      /** Those that expire after `from` and no later than `until`, without rotated ones. */
-      listExpiring: async (from: EpochMs, until: EpochMs) => this.#listExpiring(from, until),
-      /** Claims expiry warnings, each once per expiry; whoever claims one reports it. */
-      claimWarnings: async (ids: readonly string[]) =>
-        this.#transactor.transact(async (tx) => this.#claimWarnings(tx, ids)),
-      /** Adds a token, unless its owner changed since being verified or a limit is reached. Atomic. */
-      create: async (token: Token, owner: VerifiedOwner, limits: TokenLimits, now: EpochMs) =>
-        this.#transactor.transact(async (tx) => this.#create(tx, token, owner, limits, now), {
-          guard: tokensOf(token.userId),
-        }),
-      ...rotationStore(this.#transactor, this.#events),
-      /**
-       * Replaces a record unless it changed since `basedOn`. Id, digest, owner, kind and expiry must stay.
-       * @param more made with it or not at all
-       */
-      update: async (token: Token, basedOn: EpochMs, { others = [], event }: FurtherChanges = {}) =>
-        this.#transactor.transact(
-          async (tx) => {
-            const outcome = await updateTokens(tx, { token, basedOn }, others);
-            if (outcome === 'updated' && event !== undefined)
-              await this.#events.ofToken(tx, event, token, Date.now());
-            return outcome;
-          },
-          { isReserved: true },
-        ),
-      /** Revokes tokens by id, with all that came from them by rotation: all of them or none. */
-      revoke: async (ids: readonly string[], onFound?: OnFound) =>
-        this.#transactor.transact(async (tx) => revokeTokens(tx, this.#events, ids, onFound), {
-          isReserved: true,
-        }),
-      /** If none exists, values without the form of a token need no look-up. */
-      hasLegacyKeys: () =>
-        mapMaybe(this.#kv.urgent.range(LEGACY_KEYS, { limit: 1 }), (found) => found.length > 0),
-      /** Returns the digests that can be imported: not of a token, nor of a revoked legacy key. */
-      filterNewDigests: async (digests: readonly string[]) => {
-        const keys = [TOKEN, REVOKED].flatMap((kind) => digests.map((digest) => keyOf(kind, digest)));
-        const found = await this.#kv.read(keys);
-        return digests.filter((_, i) => found[i] === undefined && found[digests.length + i] === undefined);
-      },
-      listDeclared: async () => allOf(this.#pages(DECLARED)),
-      /** Returns those of the names ({@link namesOfRevoked}) that were revoked. */
-      filterRevoked: async (names: readonly string[]) => {
-        const found = await this.#kv.read(names.map((name) => keyOf(REVOKED, name)));
-        return names.filter((_, i) => found[i] !== undefined);
-      },
-      listRevokedDigests: async () => namesOf(this.#kv, REVOKED_NAMES),
-      addRevokedDigests: async (digests: readonly string[]) =>
-        this.#transactor.transact(async (tx) => noteRevoked(tx, digests), { isReserved: true }),
-    };
-  }
-
-  #find(digest: string): MaybePromise<TokenWithOwner | undefined> {
-    const found = this.#kv.urgent.follow(keyOf(TOKEN, digest));
-    return found instanceof Promise
-      ? found.then(({ chain }) => withOwner(digest, chain))
-      : withOwner(digest, found.chain);
-  }
-
-  #get(
-    id: string,
-  ): MaybePromise<{ readonly found: TokenWithUse; readonly owner: User | undefined } | undefined> {
-    return mapMaybe(
-      this.#kv.follow(keyOf(TOKEN_ID, id), keyOf(USE, id)),
-      ({ chain: [, token, owner], beside }) => {
-        const found = withUse(id, token, beside);
-        return found && { found, owner: valueOf(USER, found.token.userId, owner) };
-      },
-    );
-  }
-
-  async #family(id: string, limit = Infinity): Promise<TokenWithUse[]> {
-    const ids = await familyOf((range) => this.#kv.range(SUCCESSORS, range), id);
-    const found = await this.#read(ids);
-    if (found.length === 0) await this.#kv.confirmMissing();
-    return found.slice(0, limit);
-  }
-
-  async *#pages(index: string, size?: number): AsyncGenerator<TokenWithUse[]> {
-    for await (const page of pagesOf(this.#kv, index, {}, size))
-      yield this.#read(page.map(({ name }) => name));
-  }
-
-  async #read(ids: readonly string[]): Promise<TokenWithUse[]> {
-    const pointers = await this.#kv.read(ids.map((id) => keyOf(TOKEN_ID, id)));
-    const known = ids.filter((_, i) => pointers[i] !== undefined);
-    const digests = pointers.flatMap(
-      (stored, i) => valueOf(TOKEN_ID, ids[i] as string, stored)?.digest ?? [],
-    );
-    const found = await this.#kv.read([
-      ...digests.map((digest) => keyOf(TOKEN, digest)),
-      ...known.map((id) => keyOf(USE, id)),
-    ]);
-    return known.flatMap((id, i) => withUse(id, found[i], found[digests.length + i]) ?? []);
-  }
-
+export function tokenStore(transactor: Transactor, events: Events) {
+  const { kv } = transactor;
+  const counted = new LRUCache<string, { count: number; at: number }>(upTo(10_000));
   /** Whether a customer has no room for one more, by the latest count and what this process added since. */
-  async #isFull({ id, most }: NonNullable<TokenLimits['ofCustomer']>): Promise<boolean> {
+  const isFull = async ({ id, most }: NonNullable<TokenLimits['ofCustomer']>): Promise<boolean> => {
     const now = performance.now();
-    let known = this.#counted.get(id);
+    let known = counted.get(id);
     if (known === undefined || known.count >= most || now - known.at > COUNTED_MS) {
-      known = { count: await this.#countUpTo(id, most), at: now };
-      this.#counted.set(id, known);
+      known = { count: await countUpTo(kv, id, most), at: now };
+      counted.set(id, known);
     }
     known.count += 1;
     return known.count > most;
-  }
+  };
+  return {
+    find: (digest: string) => find(kv, digest),
+    get: (id: string) => mapMaybe(get(kv, id), (known) => known?.found),
+    getWithOwner: (id: string) => get(kv, id),
+    /** Returns a token, unless it is gone, and those that came from it by rotation, expired ones included. */
+    family: async (id: string, limit = Infinity): Promise<TokenWithUse[]> => {
+      const ids = await familyOf((range) => kv.range(SUCCESSORS, range), id);
+      const found = await read(kv, ids);
+      if (found.length === 0) await kv.confirmMissing();
+      return found.slice(0, limit);
+    },
+    listOfUser: async (userId: string) => allOf(pages(kv, tokensOf(userId))),
+    /** Few at once, for those that read a whole store. */
+    pagesOfUser: (userId: string) => pages(kv, tokensOf(userId), AT_ONCE),
+    /** In the order of the ids; unknown ones are passed over. */
+    listByIds: async (ids: readonly string[]) => read(kv, ids),
+    listOfCustomer: async (customerId: string) => {
+      const found: TokenWithUse[] = [];
+      for await (const page of pagesOf(kv, usersOf(customerId)))
+        for (const { name } of page) found.push(...(await allOf(pages(kv, tokensOf(name)))));
+      return found;
+    },
+    /** Expired ones count. Concurrent creations may be missed. */
+    customerHasAtLeast: async (customerId: string, count: number) =>
+      (await countUpTo(kv, customerId, count)) >= count,
+    /** Exact right after `removeExpired`. */
+    countActive: (now: EpochMs) => kv.count(ALL_TOKENS, now + 1),
+    /** Those that expire after `from` and no later than `until`, without rotated ones. */
+    listExpiring: async (from: EpochMs, until: EpochMs): Promise<ExpiringToken[]> => {
+      const found: ExpiringToken[] = [];
+      for await (const page of pagesOf(kv, ALL_TOKENS, { from: from + 1, to: until })) {
+        const names = page.map(({ name }) => name);
+        const inOverlap = await kv.scores(OVERLAPS, names);
+        for (const [i, { name, score }] of page.entries())
+          if (inOverlap[i] === undefined) found.push({ id: name, expiresAt: score });
+      }
+      return found;
+    },
+    /** Claims expiry warnings, each once per expiry; whoever claims one reports it. */
+    claimWarnings: async (ids: readonly string[]) =>
+      transactor.transact(async (tx) => claimWarnings(tx, events, ids)),
+    /** Adds a token, unless its owner changed since being verified or a limit is reached. Atomic. */
+    create: async (token: Token, owner: VerifiedOwner, limits: TokenLimits, now: EpochMs) =>
+      transactor.transact(async (tx) => create(tx, events, token, owner, limits, isFull, now), {
+        guard: tokensOf(token.userId),
+      }),
+    ...rotationStore(transactor, events),
+    /**
+     * Replaces a record unless it changed since `basedOn`. Id, digest, owner, kind and expiry must stay.
+     * @param more made with it or not at all
+     */
+    update: async (token: Token, basedOn: EpochMs, { others = [], event }: FurtherChanges = {}) =>
+      transactor.transact(
+        async (tx) => {
+          const outcome = await updateTokens(tx, { token, basedOn }, others);
+          if (outcome === 'updated' && event !== undefined)
+            await events.ofToken(tx, event, token, Date.now());
+          return outcome;
+        },
+        { isReserved: true },
+      ),
+    /** Revokes tokens by id, with all that came from them by rotation: all of them or none. */
+    revoke: async (ids: readonly string[], onFound?: OnFound) =>
+      transactor.transact(async (tx) => revokeTokens(tx, events, ids, onFound), { isReserved: true }),
+    /** If none exists, values without the form of a token need no look-up. */
+    hasLegacyKeys: () => mapMaybe(kv.urgent.range(LEGACY_KEYS, { limit: 1 }), (found) => found.length > 0),
+    /** Returns the digests that can be imported: not of a token, nor of a revoked legacy key. */
+    filterNewDigests: async (digests: readonly string[]) => {
+      const keys = [TOKEN, REVOKED].flatMap((kind) => digests.map((digest) => keyOf(kind, digest)));
+      const found = await kv.read(keys);
+      return digests.filter((_, i) => found[i] === undefined && found[digests.length + i] === undefined);
+    },
+    listDeclared: async () => allOf(pages(kv, DECLARED)),
+    /** Returns those of the names ({@link namesOfRevoked}) that were revoked. */
+    filterRevoked: async (names: readonly string[]) => {
+      const found = await kv.read(names.map((name) => keyOf(REVOKED, name)));
+      return names.filter((_, i) => found[i] !== undefined);
+    },
+    listRevokedDigests: async () => namesOf(kv, REVOKED_NAMES),
+    addRevokedDigests: async (digests: readonly string[]) =>
+      transactor.transact(async (tx) => noteRevoked(tx, digests), { isReserved: true }),
+  };
+}
 
-  /** By the guards of the users; what they do not exceed is counted only if it is as much. */
-  async #countUpTo(customerId: string, most: number): Promise<number> {
-    let count = 0;
-    for await (const page of pagesOf(this.#kv, usersOf(customerId))) {
-      const indexes = page.map(({ name }) => tokensOf(name));
-      const guards = await this.#kv.read(indexes.map((index) => keyOf(GUARD, index)));
-      for (const [i, index] of indexes.entries())
-        count += boundOf(valueOf(GUARD, index, guards[i])) ?? (await countOf(this.#kv, index));
-    }
-    if (count < most) return count;
-    count = 0;
-    for await (const page of pagesOf(this.#kv, usersOf(customerId)))
-      for (const { name } of page)
-        if ((count += await countOf(this.#kv, tokensOf(name))) >= most) return count;
-    return count;
-  }
+/** Returns no promise if the store answers without one. */
+function find(kv: Kv, digest: string): MaybePromise<TokenWithOwner | undefined> {
+  const found = kv.urgent.follow(keyOf(TOKEN, digest));
+  return found instanceof Promise
+    ? found.then(({ chain }) => withOwner(digest, chain))
+    : withOwner(digest, found.chain);
+}
 
-  async #create(
-    tx: Transaction,
-    token: Token,
-    owner: VerifiedOwner,
-    { active, stored, ofCustomer }: TokenLimits,
-    now: EpochMs,
-  ): Promise<TokenCreation> {
-    const index = tokensOf(owner.id);
-    await tx.load([keyOf(USER, owner.id), keyOf(GUARD, index)]);
-    if (ofCustomer !== undefined && (await this.#isFull(ofCustomer))) return 'customer_full';
-    if (!isAsVerified(await tx.get(USER, owner.id), owner)) return 'owner_changed';
-    let most = boundOf(await tx.get(GUARD, index)) ?? (await tx.count(index));
-    // Those in their overlap do not count.
-    if (active !== null && most >= active && (await countedOf(tx, owner.id, now)).counted >= active)
-      return 'limit_reached';
-    if (stored !== null && most >= stored) {
-      if (!(await makeRoom(tx, this.#events, owner.id, stored, now))) return 'full';
-      most = Math.min(await tx.count(index), stored - 1);
-    }
-    await addToken(tx, this.#events, token, most);
-    return 'created';
-  }
+function get(
+  kv: Kv,
+  id: string,
+): MaybePromise<{ readonly found: TokenWithUse; readonly owner: User | undefined } | undefined> {
+  return mapMaybe(kv.follow(keyOf(TOKEN_ID, id), keyOf(USE, id)), ({ chain: [, token, owner], beside }) => {
+    const found = withUse(id, token, beside);
+    return found && { found, owner: valueOf(USER, found.token.userId, owner) };
+  });
+}
 
-  async #listExpiring(from: EpochMs, until: EpochMs): Promise<ExpiringToken[]> {
-    const found: ExpiringToken[] = [];
-    for await (const page of pagesOf(this.#kv, ALL_TOKENS, { from: from + 1, to: until })) {
-      const inOverlap = await this.#kv.scores(
-        OVERLAPS,
-        page.map(({ name }) => name),
-      );
-      for (const [i, { name, score }] of page.entries())
-        if (inOverlap[i] === undefined) found.push({ id: name, expiresAt: score });
-    }
-    return found;
-  }
+async function* pages(kv: Kv, index: string, size?: number): AsyncGenerator<TokenWithUse[]> {
+  for await (const page of pagesOf(kv, index, {}, size))
+    yield read(
+      kv,
+      page.map(({ name }) => name),
+    );
+}
 
-  async #claimWarnings(tx: Transaction, ids: readonly string[]): Promise<string[]> {
-    const claimed: string[] = [];
-    for (const id of ids) {
-      const token = await readToken(tx, id);
-      const at = token?.expiresAt ?? null;
-      if (token === undefined || at === null || (await tx.get(WARNED, id))?.expiresAt === at) continue;
-      tx.put(WARNED, id, { expiresAt: at });
-      await this.#events.ofToken(tx, 'token.expiring', token, Date.now());
-      claimed.push(id);
-    }
-    return claimed;
+async function read(kv: Kv, ids: readonly string[]): Promise<TokenWithUse[]> {
+  const pointers = await kv.read(ids.map((id) => keyOf(TOKEN_ID, id)));
+  const known = ids.filter((_, i) => pointers[i] !== undefined);
+  const digests = pointers.flatMap((stored, i) => valueOf(TOKEN_ID, ids[i] as string, stored)?.digest ?? []);
+  const found = await kv.read([
+    ...digests.map((digest) => keyOf(TOKEN, digest)),
+    ...known.map((id) => keyOf(USE, id)),
+  ]);
+  return known.flatMap((id, i) => withUse(id, found[i], found[digests.length + i]) ?? []);
+}
+
+/** By the guards of the users; what they do not exceed is counted only if it is as much. */
+async function countUpTo(kv: Kv, customerId: string, most: number): Promise<number> {
+  let count = 0;
+  for await (const page of pagesOf(kv, usersOf(customerId))) {
+    const indexes = page.map(({ name }) => tokensOf(name));
+    const guards = await kv.read(indexes.map((index) => keyOf(GUARD, index)));
+    for (const [i, index] of indexes.entries())
+      count += boundOf(valueOf(GUARD, index, guards[i])) ?? (await kv.count(index));
   }
+  if (count < most) return count;
+  count = 0;
+  for await (const page of pagesOf(kv, usersOf(customerId)))
+    for (const { name } of page) if ((count += await kv.count(tokensOf(name))) >= most) return count;
+  return count;
+}
+
+async function create(
+  tx: Transaction,
+  events: Events,
+  token: Token,
+  owner: VerifiedOwner,
+  { active, stored, ofCustomer }: TokenLimits,
+  isFull: (customer: NonNullable<TokenLimits['ofCustomer']>) => Promise<boolean>,
+  now: EpochMs,
+): Promise<TokenCreation> {
+  const index = tokensOf(owner.id);
+  await tx.load([keyOf(USER, owner.id), keyOf(GUARD, index)]);
+  if (ofCustomer !== undefined && (await isFull(ofCustomer))) return 'customer_full';
+  if (!isAsVerified(await tx.get(USER, owner.id), owner)) return 'owner_changed';
+  let most = boundOf(await tx.get(GUARD, index)) ?? (await tx.count(index));
+  // Those in their overlap do not count.
+  if (active !== null && most >= active && (await countedOf(tx, owner.id, now)).counted >= active)
+    return 'limit_reached';
+  if (stored !== null && most >= stored) {
+    if (!(await makeRoom(tx, events, owner.id, stored, now))) return 'full';
+    most = Math.min(await tx.count(index), stored - 1);
+  }
+  await addToken(tx, events, token, most);
+  return 'created';
+}
+
+async function claimWarnings(tx: Transaction, events: Events, ids: readonly string[]): Promise<string[]> {
+  const claimed: string[] = [];
+  for (const id of ids) {
+    const token = await readToken(tx, id);
+    const at = token?.expiresAt ?? null;
+    if (token === undefined || at === null || (await tx.get(WARNED, id))?.expiresAt === at) continue;
+    tx.put(WARNED, id, { expiresAt: at });
+    await events.ofToken(tx, 'token.expiring', token, Date.now());
+    claimed.push(id);
+  }
+  return claimed;
 }
 
 function withOwner(digest: string, chain: readonly Stored[]): TokenWithOwner | undefined {

@@ -2,14 +2,11 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { mapMaybe, type MaybePromise } from '../../util/async.js';
 import type { EpochMs } from '../../util/time.js';
-import { encode } from '../records.js';
 import { StoreUnavailable } from '../faults.js';
-import { type Kind, keyOf, valueOf } from './kinds.js';
+import { encode, type Kind, keyOf, valueOf } from './kinds.js';
 import {
-  countOf,
   type Between,
   type Commit,
-  type Count,
   type Key,
   type Kv,
   type Member,
@@ -62,15 +59,9 @@ export class Transaction {
   async load(keys: readonly Key[], loose: readonly Key[] = []): Promise<void> {
     for (const key of loose) if (!this.#read.has(key)) this.#loose.add(key);
     const missing = this.#missing(keys);
-    if (missing.length > 0) this.#note(missing, await this.#kv.read(missing));
-  }
-
-  /** Reads records, and counts members as they are after that. */
-  async loadAndCount(keys: readonly Key[], counts: readonly Count[]): Promise<readonly number[]> {
-    const missing = this.#missing(keys);
-    const answer = await this.#kv.readAndCount(missing, counts);
-    this.#note(missing, answer.found);
-    return answer.counts;
+    if (missing.length === 0) return;
+    const found = await this.#kv.read(missing);
+    for (const [i, key] of missing.entries()) this.#read.set(key, found[i]);
   }
 
   #missing(keys: readonly Key[]): Key[] {
@@ -82,10 +73,6 @@ export class Transaction {
       this.#read.set(key, recent.stored);
       return false;
     });
-  }
-
-  #note(keys: readonly Key[], found: readonly (Stored | undefined)[]): void {
-    for (const [i, key] of keys.entries()) this.#read.set(key, found[i]);
   }
 
   /** @param name as for `valueOf` */
@@ -141,7 +128,7 @@ export class Transaction {
   }
 
   async count(index: string): Promise<number> {
-    const known = this.#counts.get(index) ?? (await countOf(this.#kv, index));
+    const known = this.#counts.get(index) ?? (await this.#kv.count(index));
     this.#counts.set(index, known);
     return known;
   }

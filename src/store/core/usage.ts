@@ -3,10 +3,10 @@ import { type EpochMs, HOUR_MS } from '../../util/time.js';
 import { type SessionUse, type TokenUse, type Rate, takeFrom } from '../../domain/token.js';
 import {
   ATTEMPTS,
+  encode,
   EXPIRY,
   keyOf,
   KNOWN,
-  type KnownAddress,
   OTP_STEP,
   RATE,
   SESSION,
@@ -14,12 +14,12 @@ import {
   SIGNING_KEYS,
   TOKEN_ID,
   USE,
+  type ValueOf,
   valueOf,
   WRITES,
 } from './kinds.js';
 import { mapMaybe } from '../../util/async.js';
 import type { SigningKeys } from '../../domain/signing-key.js';
-import { type AttemptCount, encode } from '../records.js';
 import type { Touch } from './kv.js';
 import { type Transaction, Transactor, valueAt } from './transaction.js';
 import { digestOf } from '../../domain/secret.js';
@@ -159,6 +159,8 @@ const MAX_KNOWN_ADDRESSES = 5;
 /** Milliseconds by which clocks of a fleet may differ, even if counts are kept for less time. */
 const MIN_AHEAD_MS = 300_000;
 
+type AttemptCount = ValueOf<typeof ATTEMPTS>;
+
 /** Returns when the next attempt is allowed; 0 or a past time if it need not wait. */
 function blockedUntil(known: AttemptCount | undefined, limit: AttemptLimit, now: EpochMs): EpochMs {
   if (known === undefined || known.forgetAt <= now) return 0;
@@ -274,7 +276,7 @@ async function rememberAddress(
   const id = idOf(account);
   const known = (await tx.get(KNOWN, id))?.addresses ?? [];
   const others = known.filter((each) => each.address !== address && each.until > now);
-  const addresses: KnownAddress[] = [...others, { address, until }]
+  const addresses = [...others, { address, until }]
     .toSorted((a, b) => a.until - b.until)
     .slice(-MAX_KNOWN_ADDRESSES);
   tx.put(KNOWN, id, { addresses });

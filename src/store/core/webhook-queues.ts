@@ -12,7 +12,7 @@ import {
   heldFor,
   QUEUE,
   queuedFor,
-  type SubjectQueue,
+  type ValueOf,
 } from './kinds.js';
 import type { Transaction } from './transaction.js';
 
@@ -55,7 +55,7 @@ export class EndpointQueues {
     this.note({ queued: this.state.queued + 1 });
   }
 
-  async queueOf(subject: string): Promise<SubjectQueue> {
+  async queueOf(subject: string): Promise<ValueOf<typeof QUEUE>> {
     return (await this.#tx.get(QUEUE, idIn(this.endpoint, subject))) ?? { events: [], attempts: 0 };
   }
 
@@ -87,7 +87,7 @@ export class EndpointQueues {
     this.#tx.unlink(deadOf(this.endpoint), id);
   }
 
-  #write(subject: string, queue: SubjectQueue): void {
+  #write(subject: string, queue: ValueOf<typeof QUEUE>): void {
     if (queue.events.length > 0) return this.#tx.put(QUEUE, idIn(this.endpoint, subject), queue);
     this.#tx.remove(QUEUE, idIn(this.endpoint, subject));
     this.#tx.unlink(dueFor(this.endpoint), subject);

@@ -14,6 +14,7 @@ import {
   QUEUE,
   queuedFor,
   TOKEN_ID,
+  type ValueOf,
   valueOf,
   WAITING,
 } from './kinds.js';
@@ -30,10 +31,9 @@ import {
   type WebhookOutcome,
   type WebhookSubscription,
 } from './events.js';
-import type { DeadWebhook } from '../records.js';
-import { countOf, type Member } from './kv.js';
+import type { Member } from './kv.js';
 import { readToken } from './token-records.js';
-import { pagesOf, type Transaction, type Transactor, valueAt, valuesOf } from './transaction.js';
+import { type Transaction, type Transactor, valueAt, valuePagesOf, valuesOf } from './transaction.js';
 import { EndpointQueues, idIn, newState } from './webhook-queues.js';
 
 const BATCH = 200;
@@ -125,15 +125,12 @@ export function webhookStore(transactor: Transactor, events: Events) {
     status: async (): Promise<EndpointStatus[]> => {
       const found: EndpointStatus[] = [];
       const waiting = new Map<string, { count: number; oldestAt: EpochMs }>();
-      for await (const page of pagesOf(kv, WAITING_EVENTS)) {
-        const stored = await kv.read(page.map(({ name }) => keyOf(WAITING, name)));
-        for (const [i, { name }] of page.entries())
-          for (const endpoint of valueOf(WAITING, name, stored[i])?.endpoints ?? []) {
-            const at = valueOf(WAITING, name, stored[i])?.event.at ?? 0;
+      for await (const page of valuePagesOf(kv, WAITING_EVENTS, WAITING))
+        for (const { event, endpoints } of page)
+          for (const endpoint of endpoints) {
             const known = waiting.get(endpoint);
-            waiting.set(endpoint, { count: (known?.count ?? 0) + 1, oldestAt: known?.oldestAt ?? at });
+            waiting.set(endpoint, { count: (known?.count ?? 0) + 1, oldestAt: known?.oldestAt ?? event.at });
           }
-      }
       const known = (await kv.range(ENDPOINTS, {})).map(({ name }) => name);
       for (const endpoint of new Set([...known, ...waiting.keys()])) {
         const { keptAt: _, last: __, ...counts } = (await valueAt(kv, ENDPOINT, endpoint)) ?? newState(0);
@@ -144,7 +141,7 @@ export function webhookStore(transactor: Transactor, events: Events) {
           ...counts,
           queued: counts.queued + (more?.count ?? 0),
           oldestAt: oldest?.score ?? more?.oldestAt ?? null,
-          dead: await countOf(kv, deadOf(endpoint)),
+          dead: await kv.count(deadOf(endpoint)),
         });
       }
       return found;
@@ -246,7 +243,7 @@ async function settle(
   return true;
 }
 
-async function addDead(tx: Transaction, queues: EndpointQueues, dead: DeadWebhook): Promise<void> {
+async function addDead(tx: Transaction, queues: EndpointQueues, dead: ValueOf<typeof DEAD>): Promise<void> {
   const { endpoint, state } = queues;
   if ((await tx.count(deadOf(endpoint))) >= MAX_DEAD) {
     const [oldest] = await tx.range(deadOf(endpoint), { limit: 1 });

@@ -8,14 +8,12 @@ import type { EpochMs } from '../../util/time.js';
 import {
   type Between,
   type Commit,
-  type Count,
   type Followed,
   type Key,
   type Kv,
   MAX_REFS,
   type Member,
   type Range,
-  type ReadAndCounted,
   type Revision,
   type Stored,
   storedOf,
@@ -78,8 +76,11 @@ export class LmdbKv implements Kv {
     return undefined;
   }
 
-  readAndCount(keys: readonly Key[], counts: readonly Count[]): ReadAndCounted {
-    return { found: this.read(keys), counts: counts.map((each) => this.#count(each)) };
+  count(index: string, from = -Infinity): number {
+    if (!isKey(index)) return 0;
+    return this.attempt(() =>
+      this.#env.members.getKeysCount({ start: [index, from, ''], end: [index, Infinity, ''] }),
+    );
   }
 
   range(index: string, { from = -Infinity, to = Infinity, after, before, limit }: Range): Member[] {
@@ -176,13 +177,6 @@ export class LmdbKv implements Kv {
     } catch (error) {
       throw asUnavailable(error);
     }
-  }
-
-  #count({ index, from = -Infinity }: Count): number {
-    if (!isKey(index)) return 0;
-    return this.attempt(() =>
-      this.#env.members.getKeysCount({ start: [index, from, ''], end: [index, Infinity, ''] }),
-    );
   }
 
   #hasBetween({ index, after, before }: Between): boolean {

@@ -7,14 +7,12 @@ import type { EpochMs } from '../../util/time.js';
 import { DECLARED, keyOf, LEGACY_KEYS, QUESTION, TOKEN, USER } from '../core/kinds.js';
 import {
   type Commit,
-  type Count,
   type Followed,
   type Key,
   KnownRecords,
   type Kv,
   type Member,
   type Range,
-  type ReadAndCounted,
   type Revision,
   type Stored,
   type Touch,
@@ -73,25 +71,12 @@ export class PostgresKv implements Kv {
     return this.#known.recent(key);
   }
 
-  async readAndCount(keys: readonly Key[], counts: readonly Count[]): Promise<ReadAndCounted> {
-    const { records, members } = this.#client.schema;
+  async count(index: string, from = -Infinity): Promise<number> {
     const [row] = await this.#client.query(
-      `SELECT ARRAY(
-         SELECT ${textIn('r')} FROM unnest($1::text[]) WITH ORDINALITY AS k(key, place)
-         LEFT JOIN ${records} AS r ON r.key = k.key ORDER BY k.place
-       ), ARRAY(
-         SELECT (SELECT count(*) FROM ${members} AS m WHERE m.index = c.index AND m.score >= c.least)
-         FROM unnest($2::text[], $3::float8[]) WITH ORDINALITY AS c(index, least, place) ORDER BY c.place
-       ) FROM ${records} WHERE key = '${META}'`,
-      [
-        keys.map(escaped),
-        counts.map(({ index }) => escaped(index)),
-        counts.map(({ from }) => from ?? -Infinity),
-      ],
+      `SELECT count(*) FROM ${this.#client.schema.members} WHERE index = $1 AND score >= $2`,
+      [escaped(index), from],
     );
-    if (row === undefined) throw emptied();
-    const [texts, found] = row as [(string | null)[], string[]];
-    return { found: keys.map((key, i) => this.#known.get(key, texts[i] ?? null)), counts: found.map(Number) };
+    return Number(row?.[0]);
   }
 
   async range(index: string, { from, to, after, before, limit }: Range): Promise<Member[]> {

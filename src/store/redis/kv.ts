@@ -4,16 +4,13 @@
 
 import type { EpochMs } from '../../util/time.js';
 import {
-  type Changing,
   type Commit,
-  type Count,
   type Followed,
   type Key,
   KnownRecords,
   type Kv,
   type Member,
   type Range,
-  type ReadAndCounted,
   type Revision,
   type Stored,
   type Touch,
@@ -23,47 +20,25 @@ import type { RedisClient } from './client.js';
 import { BATCH, type ScriptName } from './scripts.js';
 import type { MasterSession } from './session.js';
 
-/** Runs scripts: on the master, or on a session with one that is not in use yet. */
-type Run = (name: ScriptName, ...args: (string | number)[]) => Promise<unknown>;
-
 export class RedisKv implements Kv {
   readonly urgent: Kv;
-  readonly #run: Run;
-  /** Whether records that a failover lost are reported as missing. */
-  readonly #reportsLost: boolean;
-  readonly #changing: Changing;
-  readonly #close: () => Promise<void>;
+  readonly #client: RedisClient;
+  readonly #session: MasterSession | undefined;
   readonly #known: KnownRecords;
+  readonly #isUrgent: boolean;
 
-  private constructor(
-    run: Run,
-    known: KnownRecords,
-    changing: Changing,
-    { urgent, reportsLost = false }: { readonly urgent?: Run; readonly reportsLost?: boolean },
-    close: () => Promise<void> = async () => undefined,
+  /** @param session a master that is being adopted: what it lost is written again */
+  constructor(
+    client: RedisClient,
+    session?: MasterSession,
+    known = new KnownRecords(() => session ?? client.held),
+    isUrgent = false,
   ) {
-    this.urgent = urgent === undefined ? this : new RedisKv(urgent, known, changing, {});
+    this.#client = client;
+    this.#session = session;
     this.#known = known;
-    this.#run = run;
-    this.#reportsLost = reportsLost;
-    this.#changing = changing;
-    this.#close = close;
-  }
-
-  static of(client: RedisClient): RedisKv {
-    return new RedisKv(
-      async (name, ...args) => client.script(name, args),
-      new KnownRecords(() => client.held),
-      async (change, make) => client.events.changing(change, make),
-      { urgent: async (name, ...args) => client.script(name, args, 'urgent') },
-      async () => client.close(),
-    );
-  }
-
-  /** For a master that is being adopted: what it lost is written again. */
-  static on(client: RedisClient, session: MasterSession): RedisKv {
-    const run: Run = async (name, ...args) => client.scriptOn(session, name, ...args);
-    return new RedisKv(run, new KnownRecords(), async (_, make) => make(), { reportsLost: true });
+    this.#isUrgent = isUrgent;
+    this.urgent = isUrgent || session !== undefined ? this : new RedisKv(client, undefined, known, true);
   }
 
   async read(keys: readonly Key[]): Promise<(Stored | undefined)[]> {
@@ -85,46 +60,31 @@ export class RedisKv implements Kv {
     return this.#known.recent(key);
   }
 
-  async readAndCount(keys: readonly Key[], counts: readonly Count[]): Promise<ReadAndCounted> {
-    const asked = counts.flatMap(({ index, from }) => [index, from ?? '-inf']);
-    const [texts, found] = (await this.#run('readAndCount', keys.length, ...keys, ...asked)) as [
-      (string | null)[],
-      number[],
-    ];
-    return { found: texts.map((text, i) => this.#known.get(keys[i] as Key, text)), counts: found };
+  async count(index: string, from?: number): Promise<number> {
+    return (await this.#run('count', index, from ?? '-inf')) as number;
   }
 
-  async range(index: string, { from, to, after, before, limit = Infinity }: Range): Promise<Member[]> {
+  async range(index: string, { limit = Infinity, ...range }: Range): Promise<Member[]> {
     const found: Member[] = [];
-    let last = after;
     while (found.length < limit) {
       const most = Math.min(BATCH, limit - found.length);
-      const page = await this.#page(index, { ...ends(from, to), after: last, before }, most);
+      const after = found.at(-1) ?? range.after;
+      const page = await this.#page(index, { ...range, ...(after && { after }) }, most);
       found.push(...page);
-      last = page.at(-1);
       if (page.length < most) break;
     }
     return found;
   }
 
-  async #page(
-    index: string,
-    {
-      from,
-      to,
-      after,
-      before,
-    }: { from: string; to: string; after: Member | undefined; before: Member | undefined },
-    most: number,
-  ): Promise<Member[]> {
+  async #page(index: string, { from, to, after, before }: Range, most: number): Promise<Member[]> {
     if (before !== undefined) {
       const names = await this.#run('rangeBetween', index, after?.name ?? '', before.name, most);
       return (names as string[]).map((name) => ({ name, score: before.score }));
     }
     const rows =
       after === undefined
-        ? await this.#run('range', index, from, to, 0, most)
-        : await this.#run('rangeAfter', index, after.score, after.name, to === '+inf' ? 'inf' : to, most);
+        ? await this.#run('range', index, from ?? '-inf', to ?? 'inf', most)
+        : await this.#run('rangeAfter', index, after.score, after.name, to ?? 'inf', most);
     return partsOf(rows as string[], 2).map(([name = '', score]) => ({ name, score: Number(score) }));
   }
 
@@ -138,7 +98,8 @@ export class RedisKv implements Kv {
   }
 
   async commit(change: Commit): Promise<Revision | null> {
-    return this.#changing(change, async () => this.#commit(change));
+    const make = async () => this.#commit(change);
+    return this.#session === undefined ? this.#client.events.changing(change, make) : make();
   }
 
   async #commit(change: Commit): Promise<Revision | null> {
@@ -177,7 +138,7 @@ export class RedisKv implements Kv {
   }
 
   async confirmMissing(): Promise<void> {
-    if (!this.#reportsLost) await this.#run('confirmMissing');
+    if (this.#session === undefined) await this.#run('confirmMissing');
   }
 
   async clock(): Promise<EpochMs> {
@@ -191,10 +152,11 @@ export class RedisKv implements Kv {
   }
 
   async close(): Promise<void> {
-    await this.#close();
+    await this.#client.close();
   }
-}
 
-function ends(from: number | undefined, to: number | undefined): { from: string; to: string } {
-  return { from: String(from ?? '-inf'), to: String(to ?? '+inf') };
+  async #run(name: ScriptName, ...args: (string | number)[]): Promise<unknown> {
+    if (this.#session !== undefined) return this.#client.scriptOn(this.#session, name, ...args);
+    return this.#client.script(name, args, this.#isUrgent ? 'urgent' : undefined);
+  }
 }

@@ -137,13 +137,7 @@ for i = 2, #ARGV do
 end
 return found
 `,
-  /** Reads records and then counts members. Arguments: how many records, their names; indexes and scores. */
-  readAndCount: `
-local found, counts, last = {}, {}, 2 + tonumber(ARGV[2])
-for i = 3, last do found[#found + 1] = redis.call('GET', P(ARGV[i])) end
-for i = last + 1, #ARGV, 2 do counts[#counts + 1] = redis.call('ZCOUNT', indexOf(ARGV[i]), ARGV[i + 1], '+inf') end
-return {found, counts}
-`,
+  count: `return redis.call('ZCOUNT', indexOf(ARGV[2]), ARGV[3], '+inf')`,
   /** Returns a record that stands beside, then one, the one that it refers to, and so on. */
   follow: `
 local found, name = {ARGV[2] ~= '' and redis.call('GET', P(ARGV[2]))}, ARGV[3]
@@ -158,8 +152,8 @@ while name and name ~= '' and #found <= ${MAX_REFS} do
 end
 return found
 `,
-  /** Members of an index with their scores. Arguments: from, to, how many to skip, how many. */
-  range: `return redis.call('ZRANGEBYSCORE', indexOf(ARGV[2]), ARGV[3], ARGV[4], 'WITHSCORES', 'LIMIT', ARGV[5], ARGV[6])`,
+  /** Members of an index with their scores. Arguments: from, to, how many. */
+  range: `return redis.call('ZRANGEBYSCORE', indexOf(ARGV[2]), ARGV[3], ARGV[4], 'WITHSCORES', 'LIMIT', 0, ARGV[5])`,
   /** Members after one, in an index of whole-numbered scores: the rest of its score, then higher ones. */
   rangeAfter: `
 local index, score, name, to, limit = indexOf(ARGV[2]), ARGV[3], ARGV[4], ARGV[5], tonumber(ARGV[6])
@@ -240,7 +234,6 @@ return 0
 local _, now = clock()
 return now and whole(now) or ''
 `,
-  probe: `return redis.call('GET', P('meta'))`,
   probeWrite: `return redis.call('SET', P('probe'), ARGV[2])`,
   probeLink: `
 useReserve()
@@ -275,7 +268,7 @@ return redis.call('GET', ARGV[1] .. 'meta')
 
 export type ScriptName = keyof typeof SCRIPTS;
 
-/** Whether it leaves a mark with its answer, atomically with its effect (`marks.ts`). */
+/** Whether it leaves a mark with its answer, atomically with its effect. */
 export function isChange(name: ScriptName): boolean {
   return name === 'commit';
 }

@@ -1,4 +1,4 @@
-import type { Member } from '../../../src/store/records.js';
+import type { Member } from '../../../src/store/core/kinds.js';
 import type { Check } from './check.js';
 
 const member = (id: string, more: Partial<Member> = {}): Member => ({
