@@ -1,4 +1,3 @@
-import { Events } from './core/events.js';
 import { coreStore, type Store } from './core/store.js';
 import { StoreUnusable } from './faults.js';
 import { isForeign, isMissing, PostgresClient, type PostgresSettings } from './postgres/client.js';
@@ -20,7 +19,7 @@ const CREATION_TIMEOUT_MS = 10_000;
 export function openPostgresStore(settings: PostgresSettings): PostgresStore {
   const client = new PostgresClient(settings);
   const kv = new PostgresKv(client);
-  const store = coreStore(measured(kv), new Events());
+  const store = coreStore(measured(kv));
   return {
     ...store,
     client,

@@ -57,7 +57,8 @@ async function initializeStore(client: RedisClient): Promise<void> {
   const risk = await evictionRisk(client);
   if (risk !== undefined) throw new StoreUnusable(risk);
   await checkFormat(client);
-  await client.begin(MARK);
+  // Every script refuses to run without this mark, so an emptied Redis is noticed.
+  await client.command((redis) => redis.set(client.key('meta'), MARK, 'NX'));
 }
 
 /** Refuses a store of a newer Latchkey, and keys of another program. A missing store is fine. */

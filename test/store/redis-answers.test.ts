@@ -273,7 +273,7 @@ t.test('an abandoned change is not made when it arrives late, and a repeated one
   const client = new RedisClient(redisSettings({ url }));
   t.teardown(() => client.close());
   await client.connected();
-  await client.begin('{"format":1}');
+  await client.command((redis) => redis.set(client.key('meta'), '{"format":1}'));
   /** Runs the script and returns the keys of its marks. */
   const mark = async () => {
     await new RedisKv(client).commit({ expect: new Map(), put: new Map(), link: new Map([['a', new Map([['b', 0]])]]), tell: [], isReserved: false, none: [] });

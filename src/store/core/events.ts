@@ -66,8 +66,8 @@ const MAX_WAITING = 4 * MAX_QUEUED;
 export class Events {
   subscriptions: readonly WebhookSubscription[] = [];
 
-  async created(tx: Transaction, token: Token): Promise<void> {
-    await this.ofToken(tx, 'token.created', token, Date.now());
+  hasSubscriber(type: WebhookEventType): boolean {
+    return this.subscriptions.some(({ events }) => events.includes(type));
   }
 
   /** Queues `token.revoked`; for an expired one `token.expired`, unless that was reported. */
@@ -90,11 +90,11 @@ export class Events {
   }
 
   async ofToken(tx: Transaction, type: WebhookEventType, token: Token, at: EpochMs): Promise<void> {
-    if (!this.#hasSubscriber(type)) return;
+    if (!this.hasSubscriber(type)) return;
     // The event of a new token does not contain it. An event must not prevent the change.
     const use = type === 'token.created' ? undefined : await tx.peek(USE, token.id);
     const owner = await tx.peek(USER, token.userId).catch(passOverDamaged);
-    await this.queue(tx, type, at, {
+    await this.#queue(tx, type, at, {
       subject: `token:${token.id}`,
       customerId: owner?.customerId ?? null,
       token: JSON.stringify(token),
@@ -103,10 +103,10 @@ export class Events {
   }
 
   async locked(tx: Transaction, locked: LockedLogin, customerId: string, at: EpochMs): Promise<void> {
-    await this.queue(tx, 'login.locked', at, { subject: `user:${locked.userId}`, customerId, locked });
+    await this.#queue(tx, 'login.locked', at, { subject: `user:${locked.userId}`, customerId, locked });
   }
 
-  async queue(
+  async #queue(
     tx: Transaction,
     type: WebhookEventType,
     at: EpochMs,
@@ -121,10 +121,6 @@ export class Events {
     const name = `${String(tx.size).padStart(6, '0')}:${event.id}`;
     tx.put(WAITING, name, { event, endpoints });
     tx.link(WAITING_EVENTS, name, 'revision');
-  }
-
-  #hasSubscriber(type: WebhookEventType): boolean {
-    return this.subscriptions.some(({ events }) => events.includes(type));
   }
 }
 

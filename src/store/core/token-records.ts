@@ -147,7 +147,7 @@ export async function makeRoom(
 export async function addToken(tx: Transaction, events: Events, token: Token, most?: number): Promise<void> {
   putToken(tx, token);
   await guardAddition(tx, tokensOf(token.userId), most);
-  await events.created(tx, token);
+  await events.ofToken(tx, 'token.created', token, Date.now());
 }
 
 /** Keeps concurrent additions to what a user has within a limit. @param most as for {@link addToken} */

@@ -64,7 +64,7 @@ export function webhookStore(transactor: Transactor, events: Events) {
       customerId: string | null,
       now: EpochMs,
     ): Promise<void> => {
-      if (!events.subscriptions.some((each) => each.events.includes('login.locked'))) return;
+      if (!events.hasSubscriber('login.locked')) return;
       await transactor.transact(async (tx) => {
         if (locked !== null) return events.locked(tx, locked, customerId ?? '', now);
         // Without such a user, as much is read and written, so that it takes as long.

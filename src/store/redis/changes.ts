@@ -13,6 +13,9 @@ const CONFIRM_AGAIN_MS = 100;
 /** A slower reply counts only if the master is confirmed after it: the server may have stood still. */
 const PROMPT_MS = 250;
 
+/** The number of replicas that must have a change, and how long to wait for them (milliseconds). */
+type AcknowledgeSettings = NonNullable<RedisSettings['acknowledge']>;
+
 interface Change {
   readonly mark: string;
   readonly run: (session: MasterSession) => Promise<unknown>;
@@ -21,11 +24,13 @@ interface Change {
 /** Makes each change once on the master, and determines the outcome of those without a reply. */
 export class Changes {
   readonly #master: Master;
-  readonly #acknowledgement: Acknowledgement | null;
+  readonly #settings: Pick<RedisSettings, 'acknowledge' | 'command_timeout'>;
+  /** The count of replicas that is asked for next. */
+  readonly #due = new WeakMap<MasterSession, Promise<number>>();
 
-  constructor(master: Master, acknowledgement: Acknowledgement | null) {
+  constructor(master: Master, settings: Pick<RedisSettings, 'acknowledge' | 'command_timeout'>) {
     this.#master = master;
-    this.#acknowledgement = acknowledgement;
+    this.#settings = settings;
   }
 
   /**
@@ -56,9 +61,26 @@ export class Changes {
 
   /** Waits until a change counts: enough replicas have it, and its server is confirmed as the master. */
   async #acknowledge(session: MasterSession, sentAt: number): Promise<void> {
-    await this.#acknowledgement?.wait(session);
+    const { acknowledge } = this.#settings;
+    if (acknowledge !== null) {
+      const due = this.#due.get(session) ?? this.#countReplicas(session, acknowledge);
+      this.#due.set(session, due);
+      const count = await due;
+      if (count < acknowledge.replicas)
+        throw new OutcomeUnknown(`${count} of ${acknowledge.replicas} replicas acknowledged it`);
+    }
     const now = performance.now();
     if (now - sentAt > PROMPT_MS || !session.isHeld()) await session.confirmSince(now);
+  }
+
+  /** `WAIT` covers everything that was written on its connection before. */
+  async #countReplicas(session: MasterSession, { replicas, timeout }: AcknowledgeSettings): Promise<number> {
+    // Let all replies of one packet share the command.
+    await new Promise((resolve) => setImmediate(resolve));
+    this.#due.delete(session);
+    const command = new Command('wait', [replicas, timeout]);
+    command.setTimeout(Math.min(timeout + this.#settings.command_timeout, MAX_TIMER_MS));
+    return session.changes.sendCommand(command) as Promise<number>;
   }
 
   /** @param cause why the reply did not arrive */
@@ -99,43 +121,6 @@ export class Changes {
   async #find(session: MasterSession, mark: string): Promise<unknown> {
     const found = (await session.changes.eval(CONFIRM, 1, mark)) as string;
     return found === GIVEN_UP ? GIVEN_UP : answerIn(found);
-  }
-}
-
-/** The number of replicas that must have a change, and how long to wait for them (milliseconds). */
-export type AcknowledgeSettings = NonNullable<RedisSettings['acknowledge']>;
-
-/**
- * `WAIT` covers everything that was written on its connection before, so changes whose replies
- * arrive together share one.
- */
-export class Acknowledgement {
-  readonly #settings: AcknowledgeSettings;
-  readonly #commandTimeout: number;
-  readonly #due = new WeakMap<MasterSession, Promise<number>>();
-
-  constructor(settings: AcknowledgeSettings, commandTimeout: number) {
-    this.#settings = settings;
-    this.#commandTimeout = commandTimeout;
-  }
-
-  /** @throws OutcomeUnknown if not enough replicas confirm it in time */
-  async wait(session: MasterSession): Promise<void> {
-    const { replicas } = this.#settings;
-    const due = this.#due.get(session) ?? this.#send(session);
-    this.#due.set(session, due);
-    const count = await due;
-    if (count < replicas) throw new OutcomeUnknown(`${count} of ${replicas} replicas acknowledged it`);
-  }
-
-  async #send(session: MasterSession): Promise<number> {
-    // Let all replies of one packet share the command.
-    await new Promise((resolve) => setImmediate(resolve));
-    this.#due.delete(session);
-    const { replicas, timeout } = this.#settings;
-    const command = new Command('wait', [replicas, timeout]);
-    command.setTimeout(Math.min(timeout + this.#commandTimeout, MAX_TIMER_MS));
-    return session.changes.sendCommand(command) as Promise<number>;
   }
 }
 

@@ -2,12 +2,11 @@ import { Command, type Redis, ReplyError } from 'ioredis';
 import { newId } from '../../domain/secret.js';
 import { MAX_TIMER_MS } from '../../util/time.js';
 import type { Changing } from '../core/kv.js';
-import { Acknowledgement, asUnavailable, Changes, endIfLost } from './changes.js';
+import { asUnavailable, Changes, endIfLost } from './changes.js';
 import { nodeOf, type RedisSettings } from './connect.js';
 import { type Adopt, Master } from './master.js';
 import {
   announcementPrefix,
-  BEGIN,
   isChange,
   type Script,
   type ScriptName,
@@ -63,10 +62,7 @@ export class RedisClient {
     this.#master = new Master(settings, this.key('meta'), (session, forgetful) =>
       this.events.adopt(session, forgetful),
     );
-    this.#changes = new Changes(
-      this.#master,
-      acknowledge === null ? null : new Acknowledgement(acknowledge, settings.command_timeout),
-    );
+    this.#changes = new Changes(this.#master, settings);
   }
 
   get held(): MasterSession | undefined {
@@ -145,12 +141,6 @@ export class RedisClient {
   async scriptOn(session: MasterSession, name: ScriptName, ...args: (string | number)[]): Promise<unknown> {
     const keys = [this.key('meta'), ...(isChange(name) ? [this.key(`done:${newId()}`)] : [])];
     return runScript(session.commands, this.#scripts[name], keys, [this.prefix, ...args]);
-  }
-
-  /** Writes the mark of a store unless it has one, and returns its mark. */
-  async begin(mark: string): Promise<string> {
-    const run = (connection: Redis) => connection.eval(BEGIN, 1, this.key('meta'), this.prefix, mark);
-    return (await this.command(run)) as string;
   }
 
   async close(): Promise<void> {

@@ -260,12 +260,6 @@ return redis.call('ZRANGEBYSCORE', indexOf('${REVOCATIONS}'), since, '+inf', 'WI
 `,
 };
 
-/** Every other script refuses to run without this mark, so an emptied Redis is noticed. */
-export const BEGIN = `
-redis.call('SET', ARGV[1] .. 'meta', ARGV[2], 'NX')
-return redis.call('GET', ARGV[1] .. 'meta')
-`;
-
 export type ScriptName = keyof typeof SCRIPTS;
 
 /** Whether it leaves a mark with its answer, atomically with its effect. */
@@ -281,15 +275,11 @@ export interface Script {
 export type Scripts = Readonly<Record<ScriptName, Script>>;
 
 export function scriptsFor(database: number): Scripts {
+  const announcement = `local announcement = '${announcementPrefix(database)}'\n`;
   const entries = Object.entries(SCRIPTS).map(([name, script]) => {
-    const text = scriptText(name as ScriptName, script, database);
+    const changes = isChange(name as ScriptName);
+    const text = PRELUDE + announcement + reported(changes ? marked(script) : script, changes);
     return [name, { text, sha: createHash('sha1').update(text).digest('hex') }] as const;
   });
   return Object.fromEntries(entries) as Scripts;
-}
-
-function scriptText(name: ScriptName, script: string, database: number): string {
-  const announcement = `local announcement = '${announcementPrefix(database)}'\n`;
-  const body = isChange(name) ? marked(script) : script;
-  return PRELUDE + announcement + reported(body, isChange(name));
 }
