@@ -14,12 +14,6 @@ const RETENTION_MS = 3_600_000;
 /** The oldest are evicted. All of them are sent to a new master. */
 const MAX_RETAINED = 20_000;
 
-export interface RevocationLog {
-  /** Returns the persisted revocations, oldest first, each with its `Date.now()`. */
-  load(): readonly (readonly [name: string, at: number])[];
-  append(names: readonly string[], at: number): void;
-}
-
 /**
  * Revocations by this process and those that other processes published. A store may lose them; a
  * process that knows of them does not. `AT` is a time in milliseconds. "Updated earlier" means that
@@ -41,9 +35,9 @@ export class Revocations {
   readonly #times = new Map<string, number>();
   /** The time that counts, by `KIND:ID` of those with a time. */
   readonly #latest = new Map<string, number>();
-  readonly #log: RevocationLog | null;
+  readonly #log: RevocationFiles | null;
 
-  constructor(log: RevocationLog | null) {
+  constructor(log: RevocationFiles | null) {
     this.#log = log;
     const [now, clock] = [performance.now(), Date.now()];
     for (const [name, at] of log?.load() ?? []) this.#add(name, now - Math.max(0, clock - at));
@@ -213,7 +207,7 @@ const FILE_MS = RETENTION_MS / 4;
 const NAME = /^revocations-[\w-]+\.txt$/;
 
 /** Revocations in files of a folder, a line each. Each process writes its own and reads all at start. */
-export class RevocationFiles implements RevocationLog {
+export class RevocationFiles {
   readonly #folder: string;
   readonly #onFailure: (error: unknown) => void;
   #file = '';
@@ -226,6 +220,7 @@ export class RevocationFiles implements RevocationLog {
     this.#begin();
   }
 
+  /** Returns the revocations, oldest first, each with its `Date.now()`. */
   load(): (readonly [name: string, at: number])[] {
     const oldest = Date.now() - RETENTION_MS;
     const found = new Map<string, number>();

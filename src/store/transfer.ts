@@ -134,11 +134,7 @@ export async function removeRecords(store: Store): Promise<void> {
   await removeOwners(store, await removeOwned(store, async () => []));
 }
 
-interface Gone {
-  readonly user: Set<string>;
-  readonly service: Set<string>;
-  readonly customer: Set<string>;
-}
+type Gone = Readonly<Record<'user' | 'service' | 'customer', Set<string>>>;
 
 /**
  * Removes what `find` does not find elsewhere, but for revocations. Returns the ids, also of services

@@ -13,7 +13,7 @@ import {
   namesOfRevoked,
   overwriteToken,
   readToken,
-  removeToken,
+  removeById,
   replaceToken,
   revokeToken,
 } from './token-records.js';
@@ -229,12 +229,6 @@ async function removeUser(tx: Transaction, events: Events, id: string): Promise<
   tx.unlink(PENDING_DELETIONS, id);
   // Just after the record that is removed, not now: a user declared again by another clock is not locked.
   tx.tell(`user:${user.updatedAt + 1}:${id}`);
-}
-
-/** Removes a token without forbidding it: the same one may be imported again. */
-async function removeById(tx: Transaction, events: Events, id: string): Promise<void> {
-  const token = await readToken(tx, id);
-  if (token !== undefined) await removeToken(tx, events, token);
 }
 
 async function removeService(tx: Transaction, id: string): Promise<void> {

@@ -8,7 +8,15 @@ import { keyOf, type Kind, REVOKED, SESSION, TOKEN, TOKEN_ID, USER } from './kin
 import type { Key, Kv } from './kv.js';
 import { partsOf } from '../../util/collections.js';
 import { addSession, endAllOf, endSession } from './sessions.js';
-import { addToken, isNewDigest, noteRevoked, readToken, removeToken, replaceToken } from './token-records.js';
+import {
+  addToken,
+  isNewDigest,
+  noteRevoked,
+  readToken,
+  removeById,
+  removeToken,
+  replaceToken,
+} from './token-records.js';
 import type { Transaction, Transactor } from './transaction.js';
 
 /** Ends something again. Returns whether it had come back. */
@@ -16,14 +24,7 @@ type Again = (tx: Transaction, events: Events, id: string, at: EpochMs) => Promi
 
 /** The record and the function, by the first part of a name (`revocations.ts`); nothing else can come back. */
 const AGAIN: Readonly<Record<string, readonly [Kind<unknown>, Again]>> = {
-  token: [
-    TOKEN_ID,
-    async (tx, events, id) => {
-      const token = await readToken(tx, id);
-      if (token !== undefined) await removeToken(tx, events, token);
-      return token !== undefined;
-    },
-  ],
+  token: [TOKEN_ID, removeById],
   legacy: [
     TOKEN,
     async (tx, events, digest) => {

@@ -46,7 +46,7 @@ import {
 } from './kinds.js';
 import { mapMaybe } from '../../util/async.js';
 import { type RemovableKind, StoreUnusable, UNFINISHED_RESTORE } from '../faults.js';
-import { dropToken, forbid, readToken, removeToken } from './token-records.js';
+import { dropToken, forbid, removeById } from './token-records.js';
 
 /**
  * A write that resolved is durable; one that threw changed nothing, unless it threw `OutcomeUnknown`.
@@ -151,10 +151,8 @@ async function expire(
       removed += Number(await expireSession(tx, id, now));
       continue;
     }
-    if (kind === TOKEN_ID.name) {
-      const token = await readToken(tx, id);
-      if (token !== undefined) await removeToken(tx, events, token);
-    } else if (kind === SUDO.name) removeSudo(tx, id);
+    if (kind === TOKEN_ID.name) await removeById(tx, events, id);
+    else if (kind === SUDO.name) removeSudo(tx, id);
     else if (kind === QUESTION.name) await removeQuestion(tx, id);
     const simple = SIMPLE.find((each) => each.name === kind);
     if (simple !== undefined) {

@@ -136,9 +136,7 @@ export async function makeRoom(
   const expired = await tx.range(tokensOf(userId), { to: await tx.earlier(now), limit: excess });
   if (expired.length < excess) return false;
   for (const { name } of expired) {
-    const token = await readToken(tx, name);
-    if (token !== undefined) await removeToken(tx, events, token);
-    else tx.unlink(tokensOf(userId), name);
+    if (!(await removeById(tx, events, name))) tx.unlink(tokensOf(userId), name);
   }
   return true;
 }
@@ -197,6 +195,13 @@ export async function replaceToken(
 export async function removeToken(tx: Transaction, events: Events, token: Token): Promise<void> {
   await events.removed(tx, token);
   dropToken(tx, token);
+}
+
+/** Returns whether there was one. */
+export async function removeById(tx: Transaction, events: Events, id: string): Promise<boolean> {
+  const token = await readToken(tx, id);
+  if (token !== undefined) await removeToken(tx, events, token);
+  return token !== undefined;
 }
 
 /** Without an event. */
