@@ -8,7 +8,6 @@ export const SP = 0x20;
 export const QUOTE = 0x22;
 const HASH = 0x23;
 export const COMMA = 0x2c;
-export const SLASH = 0x2f;
 export const ZERO = 0x30;
 export const NINE = 0x39;
 export const COLON = 0x3a;
@@ -36,7 +35,7 @@ export const TEXT = classOf((code) => code === HTAB || (code >= SP && code !== D
 /** Bytes of a request target: visible ASCII without `#`. `domain/path` has the rules for paths. */
 export const TARGET = classOf((code) => isVisible(code) && code !== HASH);
 
-/** Bytes of a request target, `#` included. */
+/** Bytes of a received request target; `domain/path` refuses `#`. */
 export const TARGET_WITH_FRAGMENT = classOf(isVisible);
 
 /** Bytes of a quoted string that need no backslash (RFC 9110 5.6.4), without obs-text. */

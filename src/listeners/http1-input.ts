@@ -38,7 +38,7 @@ export class Http1Input {
   /** @param onData receives the bytes, and feeds the parser; also a `data` listener of the socket */
   constructor(socket: Socket, limits: MessageLimits, onData: (bytes: Buffer) => void) {
     this.#socket = socket;
-    this.parser = new RequestParser(limits, false);
+    this.parser = new RequestParser(limits);
     this.#reader.onBytes = onData;
     setOnread(socket, this.#reader.onread);
   }
