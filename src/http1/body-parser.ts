@@ -34,7 +34,7 @@ import {
   REFUSING,
   TRAILERS,
 } from './events.js';
-import { FieldLines } from './field-lines.js';
+import { FieldLines } from './lines.js';
 import type { Framing } from './framing.js';
 
 const SIZE = 0;
