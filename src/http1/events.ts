@@ -84,36 +84,6 @@ export const DEFAULT_LIMITS: MessageLimits = {
   informational: 50,
 };
 
-/** The states of a parser; docs/design/engine.md says what each one reads, and which states follow it. */
-export const READY = 0;
-export const START_LINE = 1;
-export const FIELDS = 2;
-export const BODY_OF_LENGTH = 3;
-export const BODY_TO_CLOSE = 4;
-export const CHUNK_LINE = 5;
-export const CHUNK_DATA = 6;
-export const CHUNK_CR = 7;
-export const CHUNK_LF = 8;
-export const TRAILERS = 9;
-export const DONE = 10;
-export const FINAL = 11;
-export const REFUSING = 12;
-
-/** Results of a scan other than an index. */
-export const INCOMPLETE = -1;
-export const REFUSED = -2;
-
-export abstract class LineScanner {
-  fault: Fault | undefined;
-  faultAt = 0;
-
-  protected refuse(fault: Fault, at: number): typeof REFUSED {
-    this.fault = fault;
-    this.faultAt = at;
-    return REFUSED;
-  }
-}
-
 /** What HTTP/2 clients send first (RFC 9113 3.4). */
 const PREFACE = Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n', 'latin1');
 /** The content type of a TLS handshake, and the major version of every TLS record (RFC 8446 5.1). */

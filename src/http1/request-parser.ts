@@ -13,19 +13,10 @@ import {
   VERSION,
   ZERO,
 } from './bytes.js';
-import {
-  type Event,
-  type Fault,
-  HEAD,
-  INCOMPLETE,
-  LineScanner,
-  type MessageLimits,
-  NEED_DATA,
-  REFUSED,
-  START_LINE,
-} from './events.js';
+import { type Event, type Fault, HEAD, type MessageLimits, NEED_DATA } from './events.js';
 import { Framing } from './framing.js';
-import { MessageParser } from './message-parser.js';
+import { INCOMPLETE, LineScanner, REFUSED } from './lines.js';
+import { MessageParser, START_LINE } from './message-parser.js';
 
 const START = 0;
 const EMPTY_LINE_LF = 1;

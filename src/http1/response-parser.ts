@@ -3,16 +3,13 @@ import {
   type Event,
   type Fault,
   HEAD,
-  INCOMPLETE,
   INFORMATIONAL,
-  LineScanner,
   type MessageLimits,
   NEED_DATA,
-  READY,
-  REFUSED,
 } from './events.js';
 import { Framing } from './framing.js';
-import { MessageParser } from './message-parser.js';
+import { INCOMPLETE, LineScanner, REFUSED } from './lines.js';
+import { MessageParser, READY } from './message-parser.js';
 
 const VERSION_STATE = 0;
 const STATUS_STATE = 1;
