@@ -18,7 +18,7 @@ import { guarded } from '../util/async.js';
 import { DEFAULT_LIMITS } from '../http1/events.js';
 import type { UnreadableInput } from '../pipeline/access-log.js';
 import type { RefusalAnswer, UpgradeListener, ListenerLimits } from './http1-input.js';
-import { Http1Connections } from './http1-connections.js';
+import { Http1Connections } from './http1-connection.js';
 import { Http2Connections, serveStream } from './http2-connections.js';
 import { createLogThrottle } from '../util/time.js';
 import { readFileSync } from 'node:fs';
