@@ -3,7 +3,7 @@ import { upstreamUrl } from '../domain/urls.js';
 import { hostOf, portOf } from '../util/addresses.js';
 import { readRegularFile } from '../files/files.js';
 import { ConnectionPool } from './connection.js';
-import { type Connect, connectUnix, tcpConnect, tlsConnect } from './connect.js';
+import { type Connect, plainConnect, tlsConnect } from './connect.js';
 import { http2Opener } from './http2-connect.js';
 import { Http2Pool } from './http2-pool.js';
 import type { Dispatcher, ResponseHandler } from './upstream-request.js';
@@ -38,7 +38,7 @@ export class Address {
     this.connect =
       socketPath === null
         ? hostConnect(url, settings)
-        : (callback, onread) => connectUnix(socketPath, callback, onread);
+        : plainConnect({ path: socketPath }, settings.connect_timeout);
     this.openPool = poolOpener(this.connect, url, settings);
     this.pool = this.openPool();
   }
@@ -53,7 +53,7 @@ export class Address {
 
 function hostConnect(url: URL, settings: AddressSettings): Connect {
   if (url.protocol === 'https:') return secureConnect(url, settings, 'http/1.1');
-  return tcpConnect(namesOf(url, null).host, portOf(url), settings.connect_timeout);
+  return plainConnect({ host: hostOf(url), port: portOf(url) }, settings.connect_timeout);
 }
 
 function secureConnect(

@@ -128,6 +128,8 @@ const REMEDIES: Readonly<Record<string, string>> = {
   UNABLE_TO_GET_ISSUER_CERT_LOCALLY: UNKNOWN_AUTHORITY,
   UNABLE_TO_VERIFY_LEAF_SIGNATURE: UNKNOWN_AUTHORITY,
   ERR_SSL_WRONG_VERSION_NUMBER: 'the upstream does not speak TLS; write http:// in its URL',
+  ENOENT: 'the socket does not exist; the upstream creates it when it starts',
+  EACCES: 'this user needs write permission for the socket and search permission (x) for its folders',
   ERR_TLS_CERT_ALTNAME_INVALID: 'set tls.server_name of the upstream to a name in its certificate',
 };
 
