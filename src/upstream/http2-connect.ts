@@ -167,23 +167,6 @@ function ofAlpn(error: Error): Error {
     : error;
 }
 
-const NAMES: readonly string[] = [
-  'NO_ERROR',
-  'PROTOCOL_ERROR',
-  'INTERNAL_ERROR',
-  'FLOW_CONTROL_ERROR',
-  'SETTINGS_TIMEOUT',
-  'STREAM_CLOSED',
-  'FRAME_SIZE_ERROR',
-  'REFUSED_STREAM',
-  'CANCEL',
-  'COMPRESSION_ERROR',
-  'CONNECT_ERROR',
-  'ENHANCE_YOUR_CALM',
-  'INADEQUATE_SECURITY',
-  'HTTP_1_1_REQUIRED',
-];
-
 /** Codes of an invalid or excessive response; a reset by nghttp2 looks like one by the upstream. */
 const INVALID_RESPONSE_CODES: ReadonlySet<number> = new Set([
   constants.NGHTTP2_PROTOCOL_ERROR,
@@ -198,7 +181,6 @@ export function faultOfStream(
   error: Error | undefined,
 ): Error {
   const code = stream.rstCode;
-  const name = NAMES[code] ?? String(code);
   if (code === constants.NGHTTP2_REFUSED_STREAM || (stream.id ?? 0) > lastStream)
     return new NotProcessed('the upstream refused the stream');
   if (error !== undefined && codeOf(error) === 'ERR_HTTP2_ERROR')
@@ -207,6 +189,7 @@ export function faultOfStream(
     return new BrokenStream(error?.message ?? 'the upstream closed the connection');
   if (code === constants.NGHTTP2_HTTP_1_1_REQUIRED)
     return new InvalidUpstreamResponse('it requires HTTP/1.1; set protocol: http1');
-  if (INVALID_RESPONSE_CODES.has(code)) return new InvalidUpstreamResponse(`malformed response: ${name}`);
-  return new BrokenStream(`the stream was reset: ${name}`);
+  const cause = error?.message ?? `the stream was reset with the code ${code}`;
+  if (INVALID_RESPONSE_CODES.has(code)) return new InvalidUpstreamResponse(`malformed response: ${cause}`);
+  return new BrokenStream(cause);
 }
