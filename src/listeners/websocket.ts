@@ -25,7 +25,7 @@ import type { InFlight } from '../upstream/forward.js';
 /** The entrance for WebSocket handshakes: allowed ones become a tunnel to the upstream. */
 export function createUpgradeListener(serving: Serving, streams: StreamRevalidator): UpgradeListener {
   return (req, socket, headBytes) => {
-    closeAtError(socket);
+    socket.on('error', destroyThis);
     handle(new HandshakeExchange(serving, streams, req, socket, headBytes), WEBSOCKET);
   };
 }
@@ -142,8 +142,11 @@ function openTunnel(
         streams.end(watched);
         return;
       }
-      countOpen(socket);
-      socket.once('close', () => streams.end(watched));
+      openWebSockets.inc();
+      socket.once('close', () => {
+        openWebSockets.dec();
+        streams.end(watched);
+      });
     },
   });
   exchange.isForwarded = true;
@@ -161,19 +164,7 @@ function recipientOf(socket: Socket): Recipient {
   };
 }
 
-/**
- * Closes a connection at its first error. All connections share the listener: a closure would retain its
- * request.
- */
-function closeAtError(connection: Socket): void {
-  connection.on('error', destroyThis);
-}
-
+/** A function of the module: a closure would retain the request of its connection. */
 function destroyThis(this: Socket): void {
   this.destroy();
-}
-
-function countOpen(socket: Socket): void {
-  openWebSockets.inc();
-  socket.once('close', () => openWebSockets.dec());
 }
