@@ -26,7 +26,7 @@ import { firstField, LINE_BYTES, type FieldSplitter } from '../../../http/fields
 import { type Bytes, COLON, consistsOf, HTAB, SP, TOKEN } from '../../../http1/bytes.js';
 import { fieldFault, Framing } from '../../../http1/framing.js';
 import { parseRefusal } from '../../../pipeline/faults.js';
-import type { OriginalRequest } from '../protocols.js';
+import { malformedCheck, type OriginalRequest } from '../protocols.js';
 import { isIP } from 'node:net';
 
 /** Codes of `google.rpc.Code`. */
@@ -94,7 +94,10 @@ const GRPC_CHECK: Entrance<CallExchange> = {
     const fields = decisionHeaders.fields(head, identity);
     const unsent = fields.find((value) => !isUtf8(Buffer.from(value, 'latin1')));
     if (unsent !== undefined) {
-      refuse(check, GRPC_CHECK, notUtf8(fields[fields.indexOf(unsent) - 1] as string));
+      // Envoy reads the values as text, and would see an error.
+      const name = fields[fields.indexOf(unsent) - 1];
+      const detail = `the header ${name} is not UTF-8 and cannot be sent to Envoy over gRPC`;
+      refuse(check, GRPC_CHECK, { refusal: 'malformed', detail });
       return;
     }
     const toRemove = decisionHeaders.removed(head, fields);
@@ -141,14 +144,6 @@ function optionsOf(fields: readonly string[]): ReturnType<typeof setField>[] {
   return options;
 }
 
-/** Refuses a field that is not UTF-8: Envoy reads the values as text, and would see an error. */
-function notUtf8(name: string): Refusal {
-  return {
-    refusal: 'malformed',
-    detail: `the header ${name} is not UTF-8 and cannot be sent to Envoy over gRPC`,
-  };
-}
-
 const HOST = 'host';
 
 /** The attributes in which Envoy repeats the pseudo-header fields (RFC 9113 8.3.1). */
@@ -156,7 +151,6 @@ const PSEUDO = { ':method': 'method', ':path': 'path', ':authority': 'host', ':s
 
 /**
  * Reads the request that a check is about, or refuses a check that leaves it unclear.
- *
  * @param split splits joined fields
  * @param maxSize bytes of all fields together, as HTTP/1 would write them
  */
@@ -196,7 +190,6 @@ function attributesFault(http: HttpRequest): string | undefined {
 
 /**
  * Returns the bytes of all fields, `Host` included, as for the same request over HTTP.
- *
  * Pseudo-header fields repeat attributes: not counted.
  */
 function sizeOf(host: Buffer, entries: readonly HeaderValue[]): number {
@@ -213,7 +206,6 @@ function isHost(key: Buffer): boolean {
 
 /**
  * Adds the fields of the check to a flat list.
- *
  * @param put adds a single field
  */
 function addFields(
@@ -223,6 +215,7 @@ function addFields(
   put: FieldSplitter,
 ): Refusal | undefined {
   const framing = new Framing(true);
+  let hasHost = false;
   for (const { key, value, rawValue } of entries) {
     const name = textOf(key);
     if (rawValue.length > 0 && value.length > 0 && !rawValue.equals(value))
@@ -235,8 +228,11 @@ function addFields(
     }
     const fault = fieldFault(framing, key, bytes);
     if (fault !== undefined) return parseRefusal(fault);
-    // Envoy reports the host as an attribute; a Host field with the same value is no second one.
-    if (isHost(key) && bytes.equals(http.host)) continue;
+    // Envoy reports the host as an attribute; one Host field with the same value is no second one.
+    if (!hasHost && isHost(key) && bytes.equals(http.host)) {
+      hasHost = true;
+      continue;
+    }
     const refusal = put(fields, name, trimmed(bytes));
     if (refusal !== undefined) return refusal;
   }
@@ -262,9 +258,7 @@ function addBody(fields: string[], { size, body, rawBody }: HttpRequest): void {
   if (firstField(fields, 'transfer-encoding') === undefined) fields.push('Transfer-Encoding', 'chunked');
 }
 
-/**
- * Adds the client's address. If Envoy does not report X-Forwarded-For, its own peer is the client.
- */
+/** Adds the client's address. If Envoy does not report X-Forwarded-For, its own peer is the client. */
 function addClient(fields: string[], { attributes }: CheckRequest): void {
   const address = attributes?.source?.address?.socketAddress?.address;
   if (address === undefined || firstField(fields, 'x-forwarded-for') !== undefined) return;
@@ -287,8 +281,4 @@ function isBlank(byte: number): boolean {
 
 function textOf(bytes: Buffer): string {
   return (bytes as Bytes).latin1Slice();
-}
-
-function malformedCheck(detail: string): Refusal {
-  return { refusal: 'malformed_check', detail };
 }

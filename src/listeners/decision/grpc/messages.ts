@@ -139,7 +139,6 @@ const OVERWRITE = 2;
 
 /**
  * Returns a field that replaces any value that Envoy has.
- *
  * @param value Latin-1 text
  */
 export function setField(name: string, value: string): HeaderValueOption {
@@ -155,7 +154,6 @@ export interface Received {
   readonly check: CheckRequest | null;
 }
 
-/** Decodes a message. */
 export function readCheckRequest(bytes: Buffer): Received {
   try {
     const message = CHECK_REQUEST.decode(bytes);
@@ -165,7 +163,6 @@ export function readCheckRequest(bytes: Buffer): Received {
   }
 }
 
-/** Encodes a message. */
 export function writeCheckResponse(response: CheckResponse): Buffer {
   return Buffer.from(CHECK_RESPONSE.encode(response).finish());
 }

@@ -21,9 +21,7 @@ import { type PublicServer, TCP_OPTIONS, withConnections } from '../../server.js
 import { handleCheckCall } from './check.js';
 import { type CheckResponse, type Received, readCheckRequest, writeCheckResponse } from './messages.js';
 
-/**
- * Maximum bytes of a message, far above the limit of a head: Envoy treats an excess as an error.
- */
+/** Maximum bytes of a message, far above the limit of a head: Envoy treats an excess as an error. */
 const MAX_MESSAGE = 1_048_576;
 
 type Check = handleUnaryCall<Received, CheckResponse>;
@@ -43,7 +41,6 @@ const AUTHORIZATION: ServiceDefinition = {
 
 /**
  * Creates the server of the gRPC port, with the connection limits of the public port.
- *
  * @param fault called with the exception of a listener; the call is already ended
  */
 export function createGrpcServer(
@@ -102,9 +99,7 @@ function addressOf(peer: string): string {
 
 /**
  * Returns the library's HTTP/2 server.
- *
  * The library keeps it private, but does not limit the time of its connections.
- *
  * @throws Error when this version of the library keeps it elsewhere
  */
 function http2ServerOf(library: Server): Http2Server {
@@ -116,8 +111,7 @@ function http2ServerOf(library: Server): Http2Server {
 }
 
 /**
- * Guards the stream listeners: the library starts calls in an event, where an
- * error would end the process.
+ * Guards the stream listeners: the library starts calls in an event, where an error would end the process.
  */
 function guardStreams(http2: Http2Server, fault: (error: unknown) => void): void {
   const listeners = http2.listeners('stream') as ((...args: unknown[]) => void)[];
