@@ -118,10 +118,6 @@ export class AddressHealth {
     return this.#outMs === 0 && this.#checkedHealthy;
   }
 
-  get ejectedMs(): number {
-    return this.#outMs;
-  }
-
   /**
    * Whether one request may probe an ejected address; no other may until the ejection time has passed again.
    */

@@ -10,19 +10,10 @@ import { grpcTrailers } from '../http/http2-fields.js';
 import { refusalReply } from '../http/replies.js';
 import type { Refusal } from '../domain/refusal.js';
 
-/** Hop-by-hop fields of a response (RFC 9110 7.6.1). The listener adds its own framing. */
-const HOP_BY_HOP: ReadonlySet<string> = new Set([
-  'connection',
-  'http2-settings',
-  'keep-alive',
-  'proxy-connection',
-  'proxy-authenticate',
-  'proxy-authorization',
-  'te',
-  'trailer',
-  'transfer-encoding',
-  'upgrade',
-]);
+/** Hop-by-hop fields of a response, where `Proxy` means nothing. The listener adds its own framing. */
+const HOP_BY_HOP: ReadonlySet<string> = new Set(
+  ['transfer-encoding', ...HOP_BY_HOP_NAMES].filter((name) => name !== 'proxy'),
+);
 
 /**
  * Fields that are significant only in a head (RFC 9110 6.5.1). The writers of HTTP/1.1 and HTTP/2 refuse

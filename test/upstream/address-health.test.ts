@@ -37,9 +37,9 @@ t.test('probes it with one request per interval, which doubles with each failure
   t.equal(health.tryProbe(now + 29_999), false);
   t.equal(health.tryProbe(now + 30_000), true, 'a probe without an outcome is followed by another one');
   health.answered();
-  t.same([health.usable, health.ejectedMs, health.tryProbe(now)], [true, 0, false]);
+  t.same([health.usable, health.tryProbe(now)], [true, false]);
   fail(health, 3, now);
-  t.equal(health.ejectedMs, 1_000, 'the next ejection starts short');
+  t.same([health.tryProbe(now + 999), health.tryProbe(now + 1_000)], [false, true], 'it starts short again');
 });
 
 t.test('two checks in a row change the state; the first check sets it alone', async (t) => {
