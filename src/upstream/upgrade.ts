@@ -14,7 +14,7 @@ import { handshakeResponseFault, malformedHead, refusedResponse } from './handsh
 import { responseHeaders } from './response.js';
 import type { ForwardOutcome, InFlight } from './forward.js';
 import { RetryState, type Upstream } from './upstreams.js';
-import { loadTunnels, readRefused, type RefusedHandshake, type Tunnels, type Upgraded } from './tunnel.js';
+import { loadProxy, readRefused, type RefusedHandshake, requestTunnel, type Upgraded } from './tunnel.js';
 import {
   GAVE_WAY,
   InvalidUpstreamResponse,
@@ -69,7 +69,6 @@ class Handshake implements Use, InFlight {
   readonly #request: UpgradeRequest;
   readonly #ownCookies: readonly string[];
   readonly #retries: RetryState;
-  #tunnels: Tunnels | undefined;
   #permit: Permit | undefined;
   #opened: Socket | undefined;
   #isConnecting = false;
@@ -107,9 +106,8 @@ class Handshake implements Use, InFlight {
   }
 
   go(): void {
-    loadTunnels().then(
-      this.#guarded((tunnels: Tunnels) => {
-        this.#tunnels = tunnels;
+    loadProxy().then(
+      this.#guarded(() => {
         if (!this.#hasEnded) this.#connect(this.#retries.begin());
       }),
       (error: unknown) => this.#broke(error),
@@ -215,7 +213,7 @@ class Handshake implements Use, InFlight {
       this.#guarded(() => late()),
       responseTimeout,
     );
-    const { request, open } = (this.#tunnels as Tunnels).request({
+    const { request, open } = requestTunnel({
       socket,
       opened,
       idleTimeout,

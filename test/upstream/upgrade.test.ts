@@ -4,7 +4,7 @@ import t from 'tap';
 import type { Refusal } from '../../src/domain/refusal.js';
 import { Limiter } from '../../src/domain/limiter.js';
 import { Waits } from '../../src/upstream/fast-timeouts.js';
-import { loadTunnels } from '../../src/upstream/tunnel.js';
+import { loadProxy } from '../../src/upstream/tunnel.js';
 import { createUpgrade } from '../../src/upstream/upgrade.js';
 import type { Upstream } from '../../src/upstream/upstreams.js';
 import { type Exchange, OPENS, shake } from '../helpers/handshake.js';
@@ -77,7 +77,7 @@ t.test('a handshake ends once, and leaves nothing behind, whatever happens in wh
     const turn = () => new Promise((resolve) => setImmediate(resolve));
     // The attempt begins once http-proxy is loaded.
     if (order[0] === 'revoked before') handshake.abort({ refusal: 'unauthenticated' });
-    await loadTunnels();
+    await loadProxy();
     for (const event of order) {
       if (event === 'closed before' || event === 'revoked before') continue;
       if (event === 'client closes') client.destroy();
