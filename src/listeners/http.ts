@@ -24,7 +24,7 @@ import {
   refuse,
   writeRefusal,
 } from '../pipeline/handle.js';
-import { expiryFields, newRecord, newRequestId, rateLimitFields, traceCall } from '../pipeline/record.js';
+import { expiryFields, newRecord, rateLimitFields, traceCall } from '../pipeline/record.js';
 import type { Services, Serving } from '../pipeline/services.js';
 import type { Stream, StreamRevalidator, WatchedStream } from '../pipeline/streams.js';
 import type { ForwardOutcome, ForwardOwner, InFlight } from '../upstream/forward.js';
@@ -82,7 +82,7 @@ class HttpExchange implements Exchange, ForwardOwner, Stream {
   readonly req: IncomingRequest;
   readonly peer: IncomingRequest['socket'];
   readonly recipient: OutgoingResponse;
-  readonly record = newRecord(newRequestId());
+  readonly record = newRecord();
   isForwarded = false;
   inFlight: InFlight | undefined;
   watched: WatchedStream | undefined;

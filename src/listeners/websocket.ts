@@ -16,7 +16,7 @@ import {
   type Recipient,
   writeRefusal,
 } from '../pipeline/handle.js';
-import { expiryFields, newRecord, newRequestId, traceCall } from '../pipeline/record.js';
+import { expiryFields, newRecord, traceCall } from '../pipeline/record.js';
 import { refuseWebSocket } from '../upstream/handshake.js';
 import type { Services, Serving } from '../pipeline/services.js';
 import type { Stream, StreamRevalidator } from '../pipeline/streams.js';
@@ -58,7 +58,7 @@ class HandshakeExchange implements Exchange, Stream {
   readonly peer: Socket;
   readonly headBytes: Buffer;
   readonly recipient: Recipient;
-  readonly record = newRecord(newRequestId());
+  readonly record = newRecord();
   isForwarded = false;
   handshake: InFlight | undefined;
   isOpen = false;

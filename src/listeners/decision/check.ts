@@ -13,7 +13,7 @@ import { refusalReply, type Reply, withHeaders } from '../../http/replies.js';
 import { writeReply } from '../../http/write-reply.js';
 import { answer, type Entrance, type Exchange, handle } from '../../pipeline/handle.js';
 import { loginAddress } from '../../pipeline/browsers.js';
-import { expiryFields, newRecord, newRequestId, rateLimitFields } from '../../pipeline/record.js';
+import { expiryFields, newRecord, rateLimitFields } from '../../pipeline/record.js';
 import type { Services, Serving } from '../../pipeline/services.js';
 import { refuseHandshake } from '../../upstream/handshake.js';
 import {
@@ -32,7 +32,7 @@ export function createDecisionListener(serving: Serving): Serve {
   return (req, res) => {
     const check = {
       services: serving.services,
-      record: newRecord(newRequestId()),
+      record: newRecord(),
       peer: req.socket,
       recipient: res,
       isForwarded: false,

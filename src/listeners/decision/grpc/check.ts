@@ -11,7 +11,7 @@ import {
   type Recipient,
   refuse,
 } from '../../../pipeline/handle.js';
-import { newRecord, newRequestId } from '../../../pipeline/record.js';
+import { newRecord } from '../../../pipeline/record.js';
 import type { Services } from '../../../pipeline/services.js';
 import { denial, limitFields, loginOf, readOriginalHead, refusalOfCheck, refuseFields } from '../check.js';
 import {
@@ -54,10 +54,9 @@ export interface CheckCall extends Recipient {
 
 /** @param maxSize bytes of all fields of a request together */
 export function handleCheckCall(services: Services, maxSize: number, call: CheckCall): void {
-  const record = newRecord(newRequestId());
   const check = {
     services,
-    record,
+    record: newRecord(),
     peer: call.peer,
     req: HTTP2,
     recipient: call,
