@@ -135,7 +135,7 @@ class ReusedFindings {
   authenticate(head: RequestHead, now: EpochMs): MaybePromise<Subject | Refusal> {
     if (this.#verdict !== null) {
       const { subject, refusal } = this.#verdict;
-      if (refusal !== undefined && isOfCredential(refusal)) return refusal;
+      if (refusal !== undefined && OF_CREDENTIAL.has(refusal.refusal)) return refusal;
       if (subject !== null) return subject;
     }
     return this.#mayAsk || !this.isSent(head)
@@ -168,15 +168,5 @@ class ReusedFindings {
   }
 }
 
-/** Whether a refusal is about the credential, so that any route that takes one refuses likewise. */
-function isOfCredential({ refusal }: Refusal): boolean {
-  switch (refusal) {
-    case 'unauthenticated':
-    case 'token_expired':
-    case 'address':
-    case 'token_rate':
-      return true;
-    default:
-      return false;
-  }
-}
+/** Refusals about the credential: any route that takes one refuses likewise. */
+const OF_CREDENTIAL: ReadonlySet<string> = new Set(['unauthenticated', 'token_expired', 'address', 'token_rate']);

@@ -240,7 +240,7 @@ function readBeforeDestroy(socket: Socket): void {
     else afterReads(destroyOnceRead, error, socket.bytesRead);
   };
   socket.destroy = (error?: Error) => {
-    if (error === undefined || !isOfWrite(error)) return destroy(error);
+    if (error === undefined || (error as NodeJS.ErrnoException).syscall !== 'write') return destroy(error);
     if (!isDelayed) afterReads(destroyOnceRead, error, socket.bytesRead);
     isDelayed = true;
     return socket;
@@ -251,10 +251,6 @@ function readBeforeDestroy(socket: Socket): void {
 function afterReads(call: (error: Error, bytesRead: number) => void, error: Error, bytesRead: number): void {
   // The first one may run before the loop looks for new data.
   setImmediate(() => setImmediate(call, error, bytesRead));
-}
-
-function isOfWrite(error: NodeJS.ErrnoException): boolean {
-  return error.syscall === 'write';
 }
 
 /** Milliseconds until an idle connection is closed: less than the 5 s of many servers. */

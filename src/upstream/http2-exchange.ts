@@ -43,7 +43,7 @@ export class Http2Exchange implements UpstreamExchange, BodySink {
   readonly #handler: ResponseHandler;
   readonly #scheme: string;
   readonly #size: number;
-  #owner: ExchangeOwner | undefined;
+  owner: ExchangeOwner | undefined;
   #opened: OpenSession | undefined;
   #stream: ClientHttp2Stream | undefined;
   #bytesBefore = 0;
@@ -69,10 +69,6 @@ export class Http2Exchange implements UpstreamExchange, BodySink {
     this.travelsAlone = areUnusual(request, this.#size);
     this.#left = request.length;
     handler.connection = this;
-  }
-
-  set owner(owner: ExchangeOwner) {
-    this.#owner = owner;
   }
 
   begin(opened: OpenSession): boolean {
@@ -109,14 +105,14 @@ export class Http2Exchange implements UpstreamExchange, BodySink {
 
   abort(error: Error): void {
     if (this.#hasEnded) return;
-    if (isTimeout(error) && this.#opened?.socket.bytesRead === this.#bytesBefore) this.#owner?.silent();
+    if (isTimeout(error) && this.#opened?.socket.bytesRead === this.#bytesBefore) this.owner?.silent();
     this.fail(error);
   }
 
   fail(error: Error): void {
     if (this.#hasEnded) return;
     this.#hasEnded = true;
-    if (this.#stream === undefined) this.#owner?.withdrawn(this);
+    if (this.#stream === undefined) this.owner?.withdrawn(this);
     else resetSoon(this.#stream);
     this.#settle();
     if (error instanceof NotProcessed && this.#kept !== undefined) this.#request.body?.takeBack(this.#kept);
@@ -192,7 +188,7 @@ export class Http2Exchange implements UpstreamExchange, BodySink {
   #settle(): void {
     if (this.#isSettled || this.#stream === undefined) return;
     this.#isSettled = true;
-    this.#owner?.settled();
+    this.owner?.settled();
   }
 
   #onResponse(raw: readonly string[], flags: number): void {
@@ -273,10 +269,10 @@ export class Http2Exchange implements UpstreamExchange, BodySink {
   }
 
   readonly #onClose = (): void => {
-    const { lastStream = Infinity } = this.#owner ?? {};
+    const { lastStream = Infinity } = this.owner ?? {};
     if (!this.#hasEnded && this.#stream !== undefined && this.#opened !== undefined)
       this.fail(faultOfStream(this.#stream, this.#opened, lastStream, this.#error));
-    this.#owner?.closed();
+    this.owner?.closed();
   };
 }
 

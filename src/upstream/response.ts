@@ -207,12 +207,8 @@ export function responseTrailers(
 
 /** Returns a Clear-Site-Data value without directives that end the session; undefined if none is left. */
 function withoutCookieClearing(clearSiteData: string): string | undefined {
-  const kept = clearSiteData.split(',').filter((directive) => !clearsCookies(directive));
+  const kept = clearSiteData.split(',').filter((each) => !each.includes('*') && !/cookie/i.test(each));
   return kept.length === 0 ? undefined : kept.join(',').trim();
-}
-
-function clearsCookies(directive: string): boolean {
-  return directive.includes('*') || /cookie/i.test(directive);
 }
 
 /** Maximum bytes of a body that are sent as one string with the head, which needs no buffer. */
