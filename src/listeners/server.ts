@@ -192,20 +192,10 @@ export type ListenSection = 'listen' | 'admin' | 'decision' | 'decision.grpc';
 /** Codes of system errors about the host of an address. */
 const NO_ADDRESS: ReadonlySet<string> = new Set(['ENOTFOUND', 'EAI_AGAIN', 'EADDRNOTAVAIL']);
 
-/** A port cannot be opened. The message names the setting, but not the host that it has. */
-class ListenError extends Error {
-  readonly code: string | undefined;
+type ListenError = NodeJS.ErrnoException & { readonly port?: number };
 
-  constructor(error: NodeJS.ErrnoException & { readonly port?: number }, section: ListenSection) {
-    super(describe(error, section));
-    this.code = error.code;
-  }
-}
-
-function describe(
-  { code, port, message }: NodeJS.ErrnoException & { readonly port?: number },
-  section: ListenSection,
-): string {
+/** Says why a port cannot be opened, and names the setting, but not the host that it has. */
+function describe({ code, port, message }: ListenError, section: ListenSection): string {
   if (code === 'EADDRINUSE') {
     const setting = section === 'listen' ? '--port (demo) or listen.port' : `${section}.port`;
     return `port ${port} is already in use; choose another one with ${setting} (configuration); 0 picks a free one`;
@@ -216,14 +206,15 @@ function describe(
   return message;
 }
 
-/** Returns the base URL with the actual port, which differs when `port` is 0. @throws ListenError */
+/** Returns the base URL with the actual port, which differs when `port` is 0. @throws Error */
 export async function listen(
   server: Server,
   { host, port }: { readonly host: string; readonly port: number },
   section: ListenSection = 'listen',
 ): Promise<string> {
   await new Promise<void>((resolve, fail) => {
-    const reject = (error: Error) => fail(new ListenError(error, section));
+    const reject = (error: ListenError) =>
+      fail(Object.assign(new Error(describe(error, section)), { code: error.code }));
     server.once('error', reject);
     server.listen({ host, port, backlog: 4096 }, () => {
       server.off('error', reject);
