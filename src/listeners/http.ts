@@ -2,7 +2,7 @@ import type { IncomingRequest, OutgoingResponse, ParsedRequest, Serve } from '..
 import { networkOf } from '../util/addresses.js';
 import { isRead } from '../domain/methods.js';
 import { withoutSegments } from '../domain/path.js';
-import type { Refusal } from '../domain/refusal.js';
+import { overloaded, type Refusal } from '../domain/refusal.js';
 import type { Call } from '../endpoints/endpoint.js';
 import { parseBodyOf } from '../endpoints/endpoints.js';
 import type { Admitted } from '../gate/gate.js';
@@ -196,10 +196,7 @@ async function serve(
   const admitted = waits ? await judgeAgain(exchange, HTTP, head, first, services) : first;
   if (admitted === undefined) return;
   if (admitted.route.endpoint?.name !== name) {
-    refuse(exchange, HTTP, {
-      refusal: 'overloaded',
-      detail: 'The configuration changed; repeat the request',
-    });
+    refuse(exchange, HTTP, overloaded('The configuration changed; repeat the request'));
     return;
   }
   const { path, subject } = admitted;

@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net';
 import { withoutSegments } from '../domain/path.js';
-import type { Refusal } from '../domain/refusal.js';
+import { overloaded, type Refusal } from '../domain/refusal.js';
 import type { Admitted } from '../gate/gate.js';
 import type { ParsedRequest } from '../http/exchange.js';
 import { refusalReply } from '../http/replies.js';
@@ -30,7 +30,7 @@ export function createUpgradeListener(serving: Serving, streams: StreamRevalidat
   };
 }
 
-const SHUTTING_DOWN: Refusal = { refusal: 'overloaded', detail: 'The server is shutting down' };
+const SHUTTING_DOWN = overloaded('The server is shutting down');
 
 const WEBSOCKET: Entrance<HandshakeExchange> = {
   forwards: true,

@@ -28,7 +28,7 @@ import type { TokenWithOwner } from '../store/core/token-records.js';
 import { CorsRules, type LoginPages, loginRedirect } from './browsers.js';
 import { parseRefusal } from './faults.js';
 import { isHandshake, refuseWebSocket } from '../upstream/handshake.js';
-import { LINE_BYTES } from '../http/fields.js';
+import { firstField, LINE_BYTES } from '../http/fields.js';
 import type { Fault } from '../http1/events.js';
 import { Framing, fieldFault } from '../http1/framing.js';
 
@@ -97,29 +97,20 @@ export class Simulator {
   }
 
   /** A key or a session in the fields of an anonymous request is looked up; a JWT there is not accepted. */
-  async simulate({ as, ...request }: SimulatedRequest, now: EpochMs): Promise<Explanation> {
-    const { method, target } = request;
-    const head = this.#read(request, as !== 'anonymous' && 'key' in as ? [this.#keyName, as.key] : []);
+  async simulate(
+    { method, target, fields = [], address = '127.0.0.1', as }: SimulatedRequest,
+    now: EpochMs,
+  ): Promise<Explanation> {
+    const key = as !== 'anonymous' && 'key' in as ? [this.#keyName, as.key] : [];
+    const rawHeaders = wireFields([...fields, ...key]);
+    const socket = { remoteAddress: address };
+    const fault = parserFault(target, rawHeaders, this.#loaded.config.limits);
+    const head =
+      fault === undefined
+        ? this.#readHead({ method, url: target, httpVersion: '1.1', rawHeaders, socket })
+        : parseRefusal(fault);
     if ('refusal' in head) return explainRefused(method, target, head);
     return this.#explain(head, as, now);
-  }
-
-  /** @param credential the field with the caller's key: its name and value */
-  #read(
-    { method, target, fields = [], address = '127.0.0.1' }: Omit<SimulatedRequest, 'as'>,
-    credential: readonly string[],
-  ): RequestHead | Refusal {
-    const given = [...fields, ...credential];
-    const rawHeaders = wireFields(given);
-    const fault = parserFault(target, rawHeaders, this.#loaded.config.limits);
-    if (fault !== undefined) return parseRefusal(fault);
-    return this.#readHead({
-      method,
-      url: target,
-      httpVersion: '1.1',
-      rawHeaders,
-      socket: { remoteAddress: address },
-    });
   }
 
   async #explain(head: RequestHead, as: SimulatedCaller, now: EpochMs): Promise<Explanation> {
@@ -206,7 +197,8 @@ function sendsToken(as: SimulatedCaller): boolean {
 
 /** Returns fields as the parser returns those of a client that sends them as UTF-8, with a `Host`. */
 function wireFields(fields: readonly string[]): string[] {
-  return [...(hasHost(fields) ? [] : ['Host', 'localhost']), ...fields.map(asWireText)];
+  const host = firstField(fields, 'host') === undefined ? ['Host', 'localhost'] : [];
+  return [...host, ...fields.map(asWireText)];
 }
 
 /** Returns why the parser would refuse a target or fields; undefined if it would not. */
@@ -229,8 +221,4 @@ function parserFault(target: string, fields: readonly string[], limits: HeadLimi
 /** As the parser returns it: trimmed, with each UTF-8 byte as one Latin-1 character. */
 function asWireText(text: string): string {
   return Buffer.from(text.replace(/^[ \t]+|[ \t]+$/g, ''), 'utf8').toString('latin1');
-}
-
-function hasHost(fields: readonly string[]): boolean {
-  return fields.some((text, i) => i % 2 === 0 && text.toLowerCase() === 'host');
 }

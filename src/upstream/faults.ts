@@ -1,4 +1,4 @@
-import type { Refusal } from '../domain/refusal.js';
+import { overloaded, type Refusal } from '../domain/refusal.js';
 import type { ResponseParser } from '../http1/response-parser.js';
 
 const TOO_SLOW = new Set([
@@ -11,19 +11,10 @@ const TOO_SLOW = new Set([
 const OF_SOCKET = /^(?:E[A-Z]+|ERR_SSL_\w+|UND_ERR_SOCKET)$/;
 
 /** No more requests may wait for a connection (`max_waiting`). */
-export const QUEUE_FULL: Refusal = {
-  refusal: 'overloaded',
-  detail: 'Too many requests are waiting for the upstream',
-};
+export const QUEUE_FULL = overloaded('Too many requests are waiting for the upstream');
 /** Another waits, and the request's client, user or credential had the most connections or places. */
-export const GAVE_WAY: Refusal = {
-  refusal: 'overloaded',
-  detail: 'The upstream is busy, and the client has the most requests to it',
-};
-export const WAITED_TOO_LONG: Refusal = {
-  refusal: 'overloaded',
-  detail: 'The upstream is busy, and the request waited too long',
-};
+export const GAVE_WAY = overloaded('The upstream is busy, and the client has the most requests to it');
+export const WAITED_TOO_LONG = overloaded('The upstream is busy, and the request waited too long');
 
 /** A failure that Latchkey detects itself; system and TLS errors have codes of their own. */
 export class UpstreamFault extends Error {

@@ -4,7 +4,7 @@ import type { CorsHeaders } from '../domain/cors.js';
 import type { Subject } from '../domain/credential.js';
 import { guarded } from '../util/async.js';
 import type { Permit, Use } from '../domain/limiter.js';
-import type { Refusal } from '../domain/refusal.js';
+import { malformed, type Refusal } from '../domain/refusal.js';
 import { type Holder, holderOf } from '../domain/shares.js';
 import type { RequestHead } from '../http/head.js';
 import { acceptedCarrier } from '../http/authorization.js';
@@ -27,10 +27,7 @@ import {
 /** Maximum bytes that a client may send before its WebSocket is open. */
 const MAX_EARLY = 64 * 1024;
 
-const TOO_EARLY: Refusal = {
-  refusal: 'malformed',
-  detail: 'too many bytes after the WebSocket handshake, before its response',
-};
+const TOO_EARLY = malformed('too many bytes after the WebSocket handshake, before its response');
 
 interface UpgradeRequest {
   readonly head: RequestHead;
