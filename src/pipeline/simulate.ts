@@ -4,7 +4,6 @@ import type { LoadedConfig } from '../config/load.js';
 import { defaultUpstream, headNames, vendorNames } from '../config/derived.js';
 import { compilePolicy } from '../config/policy.js';
 import type { Subject } from '../domain/credential.js';
-import type { Refusal } from '../domain/refusal.js';
 import { digestOfField, isMadeUp } from '../domain/secret.js';
 import type { Session } from '../domain/session.js';
 import type { EpochMs } from '../util/time.js';

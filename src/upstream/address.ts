@@ -10,7 +10,7 @@ import type { Dispatcher, ResponseHandler } from './upstream-request.js';
 import { MAX_TIMER_MS } from '../util/time.js';
 import { UNFRAMED } from '../http1/write.js';
 import { causeOf } from './faults.js';
-import { isIP, type Socket } from 'node:net';
+import { isIP } from 'node:net';
 
 export type AddressSettings = Pick<Config['upstreams'][string], 'connect_timeout' | 'tls'> &
   Partial<Pick<Config['upstreams'][string], 'max_response_head' | 'protocol'>>;
@@ -41,13 +41,6 @@ export class Address {
         : plainConnect({ path: socketPath }, settings.connect_timeout);
     this.openPool = poolOpener(this.connect, url, settings);
     this.pool = this.openPool();
-  }
-
-  /** Returns the other end of a connection: its IP address and port, or `unix://` and its path. */
-  peerOf({ remoteAddress, remotePort }: Socket): string {
-    if (remoteAddress === undefined) return this.origin;
-    const host = remoteAddress.includes(':') ? `[${remoteAddress}]` : remoteAddress;
-    return `${host}:${remotePort}`;
   }
 }
 
@@ -105,7 +98,8 @@ const CHECKS = 2;
  * per ejection time may probe it, and a response restores it. Times are milliseconds of any monotonic clock.
  */
 export class AddressHealth {
-  #failures = 0;
+  /** Failures since the last response. */
+  failures = 0;
   /** Current ejection time in milliseconds; 0 unless ejected. */
   #outMs = 0;
   #outUntil = 0;
@@ -129,14 +123,14 @@ export class AddressHealth {
   }
 
   answered(): void {
-    if (this.#failures !== 0) this.#reset();
+    if (this.failures !== 0) this.#reset();
   }
 
   /** Notes a failed connection attempt, or a connection that broke before the response. */
   failed(now: number): void {
-    this.#failures += 1;
+    this.failures += 1;
     // Requests sent before the ejection say nothing new.
-    if (this.#failures < MAX_FAILURES || (this.#outMs > 0 && !this.#onTrial)) return;
+    if (this.failures < MAX_FAILURES || (this.#outMs > 0 && !this.#onTrial)) return;
     this.#onTrial = false;
     this.#outMs = this.#outMs === 0 ? FIRST_OUT_MS : Math.min(MAX_OUT_MS, this.#outMs * 2);
     this.#outUntil = now + this.#outMs;
@@ -156,7 +150,7 @@ export class AddressHealth {
   }
 
   #reset(): void {
-    this.#failures = 0;
+    this.failures = 0;
     this.#outMs = 0;
     this.#onTrial = false;
   }

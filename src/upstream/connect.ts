@@ -22,6 +22,13 @@ export function responseLimits(headSize = MAX_RESPONSE_HEAD): MessageLimits {
 /** Opens a connection. The callback is never called before this returns. */
 export type Connect = (callback: (opened: Socket | Error) => void, onread?: ReadOption) => void;
 
+/** Returns the other end of an open connection: its IP address and port; undefined for a Unix socket. */
+export function peerOf({ remoteAddress, remotePort }: Socket): string | undefined {
+  if (remoteAddress === undefined) return undefined;
+  const host = remoteAddress.includes(':') ? `[${remoteAddress}]` : remoteAddress;
+  return `${host}:${remotePort}`;
+}
+
 const KEEP_ALIVE_MS = 60_000;
 const HIGH_WATER_MARK = 65_536;
 

@@ -6,7 +6,7 @@ import { batchWrites, SocketReader } from '../net/socket.js';
 import { DATA, END, HEAD, INFORMATIONAL, type MessageLimits, NEED_DATA } from '../http1/events.js';
 import { ResponseParser } from '../http1/response-parser.js';
 import { requestHead } from '../http1/write.js';
-import { type Connect, responseLimits } from './connect.js';
+import { type Connect, peerOf, responseLimits } from './connect.js';
 import { faultOfParser, isBrokenConnection, NotSent, UpstreamFault } from './faults.js';
 import {
   type Dispatcher,
@@ -33,6 +33,7 @@ class Connection implements UpstreamExchange {
   readonly #parser: ResponseParser;
   readonly #reader = new SocketReader();
   #socket: Socket | undefined;
+  #peer: string | undefined;
   #request: UpstreamRequest | undefined;
   #handler: ResponseHandler | undefined;
   #body: RequestBodyWriter | undefined;
@@ -89,6 +90,7 @@ class Connection implements UpstreamExchange {
       return;
     }
     this.#socket = socket;
+    this.#peer = peerOf(socket);
     readBeforeDestroy(socket);
     this.#reader.onBytes = this.#onData;
     socket
@@ -138,7 +140,7 @@ class Connection implements UpstreamExchange {
     }
     this.#served += 1;
     this.#parser.expect(method);
-    handler.onRequestStart(socket);
+    handler.onRequestStart(this.#peer);
     if (this.#isClosed) return;
     batchWrites(socket);
     socket.write(head, 'latin1');

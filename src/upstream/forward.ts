@@ -2,7 +2,6 @@
 // May import endpoints and all below.
 // `createForward` sends an allowed request; `upgrade.ts` opens WebSockets.
 
-import type { Socket } from 'node:net';
 import type { CorsHeaders } from '../domain/cors.js';
 import type { Subject } from '../domain/credential.js';
 import type { IncomingRequest, OutgoingResponse, ResponseFollower } from '../http/exchange.js';
@@ -187,8 +186,8 @@ class ForwardHandler implements ResponseHandler, Use, TimeoutListener, Uploading
     address.pool.dispatch(requestTo(address, this.#request, this.#upload), this, this.#retries.isRepeated);
   }
 
-  onRequestStart(socket: Socket): void {
-    this.#retries.begun(socket);
+  onRequestStart(peer: string | undefined): void {
+    this.#retries.begun(peer);
     this.#timeout.awaitFirstByte();
   }
 

@@ -5,7 +5,7 @@ import type { UpstreamRequest } from './upstream-request.js';
 import { type ClientHttp2Session, type ClientHttp2Stream, connect, constants } from 'node:http2';
 import type { Socket } from 'node:net';
 import type { TLSSocket } from 'node:tls';
-import { type Connect, MAX_RESPONSE_FIELDS, MAX_RESPONSE_HEAD } from './connect.js';
+import { type Connect, MAX_RESPONSE_FIELDS, MAX_RESPONSE_HEAD, peerOf } from './connect.js';
 import { BrokenStream, codeOf, InvalidUpstreamResponse, NotHttp2, NotProcessed } from './faults.js';
 
 /** @throws TypeError for a name or value that cannot be sent */
@@ -82,6 +82,8 @@ const MAX_ORIGINS = 10;
 export interface OpenSession {
   readonly session: ClientHttp2Session;
   readonly socket: Socket;
+  /** The other end; undefined for a Unix socket. */
+  readonly peer: string | undefined;
   /** Returns whether it takes no more requests, although it may not be closed yet. */
   readonly isClosing: () => boolean;
 }
@@ -125,7 +127,7 @@ function begin(socket: Socket, timeout: number, maxHead: number, callback: Param
   };
   const failed = (error: Error): void => void (fault = error);
   const closed = (): void => finish(new NotHttp2(fault?.message ?? 'it closed the connection'));
-  const opened = (): void => finish({ session, socket, isClosing });
+  const opened = (): void => finish({ session, socket, peer: peerOf(socket), isClosing });
   const timer = setTimeout(() => finish(new NotHttp2(`it sent no settings within ${timeout} ms`)), timeout);
   session.on('error', failed).once('close', closed).once('remoteSettings', opened);
 }

@@ -90,7 +90,7 @@ export class Http2Exchange implements UpstreamExchange, BodySink {
     this.#bytesBefore = opened.socket.bytesRead;
     this.#stream = stream;
     this.#listen(stream);
-    this.#handler.onRequestStart(opened.socket);
+    this.#handler.onRequestStart(opened.peer);
     if (!this.#hasEnded) body?.start(this);
     return true;
   }

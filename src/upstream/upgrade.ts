@@ -10,6 +10,7 @@ import type { RequestHead } from '../http/head.js';
 import { acceptedCarrier } from '../http/authorization.js';
 import type { RouteLimits } from '../policy/route.js';
 import type { Address } from './address.js';
+import { peerOf } from './connect.js';
 import { handshakeResponseFault, malformedHead, refusedResponse } from './handshake.js';
 import { responseHeaders } from './response.js';
 import type { ForwardOutcome, InFlight } from './forward.js';
@@ -203,7 +204,7 @@ class Handshake implements Use, InFlight {
   #send(address: Address, opened: Socket): void {
     const { head, socket, upstream, target, limits, fields } = this.#request;
     this.#opened = opened;
-    this.#retries.begun(opened);
+    this.#retries.begun(peerOf(opened));
     const { responseTimeout, idleTimeout, noResponse } = upstream.waitsOf(limits);
     let late = () => this.#failed(new UpstreamFault('UND_ERR_HEADERS_TIMEOUT', noResponse));
     this.#limit = setTimeout(

@@ -1,4 +1,3 @@
-import type { Socket } from 'node:net';
 import type { Config } from '../config/schema/config.js';
 import { Limiter } from '../domain/limiter.js';
 import { firstField } from '../http/fields.js';
@@ -117,9 +116,10 @@ export class Upstream {
   }
 
   answered(address: Address): void {
+    if (address.health.failures === 0) return;
     const { usable } = address.health;
     address.health.answered();
-    if (!usable) this.#reportChange(address, usable, 'a request succeeded');
+    this.#reportChange(address, usable, 'a request succeeded');
   }
 
   /** Notes that a request could not be sent, or that its connection broke before the response. */
@@ -295,9 +295,9 @@ export class RetryState {
   }
 
   /** Notes that the address may receive part of the request from now on. */
-  begun(connection: Socket): void {
+  begun(peer: string | undefined): void {
     this.sent = true;
-    this.peer = (this.#address as Address).peerOf(connection);
+    this.peer = peer ?? this.#address?.origin;
   }
 
   answered(): void {

@@ -52,7 +52,7 @@ export async function shake(t: Test, more: { broken?: string; timeout?: number; 
   const log: string[] = [];
   const passed: Buffer[] = [];
   const limiter = new Limiter({ size: 2, maxWaiting: 0, timeout: 1_000, patience: 0 });
-  const address = { prefix: '', host: 'x', connect: (done: (outcome: Socket) => void) => done(opened), peerOf: () => 'x', active: 0 };
+  const address = { prefix: '', host: 'x', connect: (done: (outcome: Socket) => void) => done(opened), active: 0 };
   const note = (what: string) => () => {
     log.push(what);
     if (what === more.broken) throw new Error(what);

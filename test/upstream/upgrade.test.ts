@@ -49,7 +49,6 @@ t.test('a handshake ends once, and leaves nothing behind, whatever happens in wh
       prefix: '',
       host: 'x',
       connect: (done: (outcome: Socket | Error) => void) => void attempts.push(done),
-      peerOf: () => 'x',
       active: 0,
     };
     const none = () => undefined;
