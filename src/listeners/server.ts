@@ -67,7 +67,7 @@ export function createPublicServer(
   handlers: PortHandlers,
   h2c = false,
 ): PublicServer {
-  const { serve, upgrade, unreadable, fault, answerOf = refusalReply, isProxy = () => false } = handlers;
+  const { serve, fault, answerOf = refusalReply, isProxy = () => false } = handlers;
   const closed = (error: unknown, socket: Duplex): void => {
     socket.destroy();
     fault(error);
@@ -83,14 +83,11 @@ export function createPublicServer(
     isProxy,
   );
   const settings = {
+    ...handlers,
+    answerOf,
     limits: { ...DEFAULT_LIMITS, ...parserLimits(limits) },
     keepAliveHint: `timeout=${Math.floor(limits.keep_alive / 1_000)}`,
-    serve,
-    upgrade,
     http2: certificate === null && h2c ? (socket: Socket) => acceptHttp2(http2, socket) : null,
-    answerOf,
-    unreadable,
-    fault,
   };
   const http1 = new Http1Connections(settings, limits);
   if (certificate !== null) return createTlsServer(certificate, limits.head_timeout, http1, http2, closed);
