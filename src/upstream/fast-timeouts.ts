@@ -1,4 +1,6 @@
 import { performance } from 'node:perf_hooks';
+import type { Config } from '../config/schema/config.js';
+import type { RouteLimits } from '../policy/route.js';
 import { LinkedQueue, type Node } from '../util/collections.js';
 import { formatDuration } from '../util/time.js';
 
@@ -68,38 +70,40 @@ export class Waits {
   readonly noResponse: string;
   readonly noData: string;
 
-  /** @param owners what sets each timeout: an upstream or a route */
+  /** @param limits of a route, which override those of the upstream; null: none */
   constructor(
-    { responseTimeout, idleTimeout }: { readonly responseTimeout: number; readonly idleTimeout: number },
-    owners: { readonly response: string; readonly idle: string },
+    upstream: string,
+    {
+      response_timeout,
+      idle_timeout,
+    }: Pick<Config['upstreams'][string], 'response_timeout' | 'idle_timeout'>,
+    limits: RouteLimits | null = null,
   ) {
+    const { owner, responseTimeout = response_timeout, idleTimeout = idle_timeout } = limits ?? {};
+    const settingOf = (key: string, own: number | undefined, ms: number): string =>
+      `${own === undefined ? `upstreams.${upstream}` : owner}.${key} (${formatDuration(ms)})`;
     this.responseTimeout = responseTimeout;
     this.idleTimeout = idleTimeout;
     this.firstByte = new FastTimeouts(responseTimeout);
     this.nextByte = new FastTimeouts(idleTimeout);
-    this.noResponse = `no response within ${owners.response}.response_timeout (${formatDuration(responseTimeout)})`;
-    this.noData = `no data within ${owners.idle}.idle_timeout (${formatDuration(idleTimeout)})`;
+    this.noResponse = `no response within ${settingOf('response_timeout', limits?.responseTimeout, responseTimeout)}`;
+    this.noData = `no data within ${settingOf('idle_timeout', limits?.idleTimeout, idleTimeout)}`;
   }
 }
 
 /** The timeout of one request: for the first byte of the response, then for each next byte. */
 export class UpstreamTimeout {
-  readonly #waits: Waits;
   readonly #listener: TimeoutListener;
   #timeouts: FastTimeouts | undefined;
   #timeout: FastTimeout | undefined;
 
-  constructor(waits: Waits, listener: TimeoutListener) {
-    this.#waits = waits;
+  constructor(listener: TimeoutListener) {
     this.#listener = listener;
   }
 
-  awaitFirstByte(): void {
-    this.#begin(this.#waits.firstByte);
-  }
-
-  awaitNextByte(): void {
-    this.#begin(this.#waits.nextByte);
+  begin(timeouts: FastTimeouts): void {
+    this.#timeouts = timeouts;
+    this.#timeout = timeouts.begin(this.#listener);
   }
 
   get isFresh(): boolean {
@@ -113,10 +117,5 @@ export class UpstreamTimeout {
   end(): void {
     if (this.#timeout !== undefined) this.#timeouts?.end(this.#timeout);
     this.#timeout = undefined;
-  }
-
-  #begin(timeouts: FastTimeouts): void {
-    this.#timeouts = timeouts;
-    this.#timeout = timeouts.begin(this.#listener);
   }
 }

@@ -125,7 +125,7 @@ class ForwardHandler implements ResponseHandler, Use, TimeoutListener, Uploading
     const { req, res, upstream, limits } = request;
     this.#waits = upstream.waitsOf(limits);
     this.#response = new ResponseWriter(req, res, this.#waits.idleTimeout);
-    this.#timeout = new UpstreamTimeout(this.#waits, this);
+    this.#timeout = new UpstreamTimeout(this);
     this.#retries = new RetryState(upstream);
   }
 
@@ -188,7 +188,7 @@ class ForwardHandler implements ResponseHandler, Use, TimeoutListener, Uploading
 
   onRequestStart(peer: string | undefined): void {
     this.#retries.begun(peer);
-    this.#timeout.awaitFirstByte();
+    this.#timeout.begin(this.#waits.firstByte);
   }
 
   /** Counts as progress only: informational responses are not forwarded. */
@@ -255,7 +255,7 @@ class ForwardHandler implements ResponseHandler, Use, TimeoutListener, Uploading
 
   onReadEnd(): void {
     if (this.#over) return;
-    this.#timeout.awaitNextByte();
+    this.#timeout.begin(this.#waits.nextByte);
     this.#response.flushHead();
   }
 

@@ -52,7 +52,7 @@ export class Upstream {
       },
       reportYields('upstream', name),
     );
-    this.#waits = this.#waitsWith(null);
+    this.#waits = new Waits(name, settings);
     // The configuration check ensured that there is either.
     const urls = settings.urls ?? [settings.url as string];
     this.addresses = urls.map((url) => new Address(url, settings));
@@ -103,16 +103,11 @@ export class Upstream {
   waitsOf(limits: RouteLimits | null): Waits {
     if (limits === null) return this.#waits;
     let waits = this.#ofRoutes.get(limits);
-    if (waits === undefined) this.#ofRoutes.set(limits, (waits = this.#waitsWith(limits)));
+    if (waits === undefined) {
+      waits = new Waits(this.name, this.settings, limits);
+      this.#ofRoutes.set(limits, waits);
+    }
     return waits;
-  }
-
-  #waitsWith(limits: RouteLimits | null): Waits {
-    const { response_timeout, idle_timeout } = this.settings;
-    const { owner = '', responseTimeout = response_timeout, idleTimeout = idle_timeout } = limits ?? {};
-    const ownerOf = (own: number | undefined) => (own === undefined ? `upstreams.${this.name}` : owner);
-    const owners = { response: ownerOf(limits?.responseTimeout), idle: ownerOf(limits?.idleTimeout) };
-    return new Waits({ responseTimeout, idleTimeout }, owners);
   }
 
   answered(address: Address): void {
