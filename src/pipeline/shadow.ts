@@ -56,19 +56,11 @@ export class ShadowDifferences {
   readonly #since = Date.now();
   readonly #list = new Frequent<ShadowDifference>(MAX_DIFFERENCES);
   readonly #changes = { would_refuse: 0, would_allow: 0 };
-  #compared = 0;
-  #notCompared = 0;
+  compared = 0;
+  notCompared = 0;
 
   constructor(version: string) {
     this.version = version;
-  }
-
-  compared(): void {
-    this.#compared += 1;
-  }
-
-  notCompared(): void {
-    this.#notCompared += 1;
   }
 
   note(change: Change, head: RequestHead, live: Verdict, shadow: Verdict): void {
@@ -99,8 +91,8 @@ export class ShadowDifferences {
     return {
       version: this.version,
       since: this.#since,
-      compared: this.#compared,
-      notCompared: this.#notCompared,
+      compared: this.compared,
+      notCompared: this.notCompared,
       changes: { ...this.#changes },
       list: { items: shownItems, floor },
     };
@@ -226,10 +218,10 @@ export class Shadow {
   #compare(head: RequestHead, live: Verdict, shadow: Verdict): void {
     const { differences } = this;
     if (isUnknown(shadow)) {
-      differences.notCompared();
+      differences.notCompared += 1;
       return;
     }
-    differences.compared();
+    differences.compared += 1;
     const isRefused = shadow.refusal !== undefined;
     if (isRefused === (live.refusal !== undefined)) return;
     // The shadow policy does not count writes. A user without remaining writes has none by any policy.
@@ -240,7 +232,7 @@ export class Shadow {
   }
 
   #fault(error: unknown, requestId: string): void {
-    this.differences.notCompared();
+    this.differences.notCompared += 1;
     this.#logFault(error, 'shadow policy check failed; request served without it', requestId);
   }
 }
