@@ -90,32 +90,3 @@ export class Waits {
     this.noData = `no data within ${settingOf('idle_timeout', limits?.idleTimeout, idleTimeout)}`;
   }
 }
-
-/** The timeout of one request: for the first byte of the response, then for each next byte. */
-export class UpstreamTimeout {
-  readonly #listener: TimeoutListener;
-  #timeouts: FastTimeouts | undefined;
-  #timeout: FastTimeout | undefined;
-
-  constructor(listener: TimeoutListener) {
-    this.#listener = listener;
-  }
-
-  begin(timeouts: FastTimeouts): void {
-    this.#timeouts = timeouts;
-    this.#timeout = timeouts.begin(this.#listener);
-  }
-
-  get isFresh(): boolean {
-    return this.#timeout !== undefined && this.#timeouts?.isFresh(this.#timeout) === true;
-  }
-
-  renew(): void {
-    if (this.#timeout !== undefined) this.#timeouts?.renew(this.#timeout);
-  }
-
-  end(): void {
-    if (this.#timeout !== undefined) this.#timeouts?.end(this.#timeout);
-    this.#timeout = undefined;
-  }
-}

@@ -25,7 +25,7 @@ import type { Permit, Use } from '../domain/limiter.js';
 import { type Holder, holderOf } from '../domain/shares.js';
 import { isGrpcCall } from '../http/http2-fields.js';
 import { breakOff, responseHeaders, responseTrailers, ResponseWriter } from './response.js';
-import { type TimeoutListener, UpstreamTimeout, type Waits } from './fast-timeouts.js';
+import type { FastTimeout, FastTimeouts, TimeoutListener, Waits } from './fast-timeouts.js';
 import { GAVE_WAY, QUEUE_FULL, refusalOf, UpstreamFault, WAITED_TOO_LONG } from './faults.js';
 import { performance } from 'node:perf_hooks';
 
@@ -109,9 +109,11 @@ class ForwardHandler implements ResponseHandler, Use, TimeoutListener, Uploading
   #upload: Upload | undefined;
   readonly #waits: Waits;
   readonly #response: ResponseWriter;
-  readonly #timeout: UpstreamTimeout;
   readonly #retries: RetryState;
   #permit: Permit | undefined;
+  /** The timeout in force: for the first byte of the response, or for each next one. */
+  #timeouts: FastTimeouts | undefined;
+  #timeout: FastTimeout | undefined;
   #hasInformational = false;
   #status: number | null = null;
   #received: readonly string[] = [];
@@ -125,7 +127,6 @@ class ForwardHandler implements ResponseHandler, Use, TimeoutListener, Uploading
     const { req, res, upstream, limits } = request;
     this.#waits = upstream.waitsOf(limits);
     this.#response = new ResponseWriter(req, res, this.#waits.idleTimeout);
-    this.#timeout = new UpstreamTimeout(this);
     this.#retries = new RetryState(upstream);
   }
 
@@ -188,18 +189,18 @@ class ForwardHandler implements ResponseHandler, Use, TimeoutListener, Uploading
 
   onRequestStart(peer: string | undefined): void {
     this.#retries.begun(peer);
-    this.#timeout.begin(this.#waits.firstByte);
+    this.#beginTimeout(this.#waits.firstByte);
   }
 
   /** Counts as progress only: informational responses are not forwarded. */
   onInformational(): void {
     this.#hasInformational = true;
-    this.#timeout.renew();
+    this.#renewTimeout();
   }
 
   onResponseStart(status: number, reason: string, raw: readonly string[], isWhole?: boolean): void {
     const { res, responseFields, allowsServiceWorker, cors } = this.#request;
-    this.#timeout.end();
+    this.#endTimeout();
     this.#retries.answered();
     this.#firstByteAt = performance.now();
     res.writeHead(
@@ -213,7 +214,7 @@ class ForwardHandler implements ResponseHandler, Use, TimeoutListener, Uploading
   }
 
   onResponseData(chunk: Buffer): void {
-    this.#timeout.renew();
+    this.#renewTimeout();
     if (this.#response.write(chunk)) this.connection?.pause();
     if (this.#request.res.isFlushed === true) this.connection?.release?.();
   }
@@ -235,7 +236,7 @@ class ForwardHandler implements ResponseHandler, Use, TimeoutListener, Uploading
 
   onResponseError(error: Error): void {
     if (this.#over) return;
-    this.#timeout.end();
+    this.#endTimeout();
     const { head, res } = this.#request;
     if (res.headersSent) {
       // The response has begun: the client must see an abort, never a clean end. Chunks of this tick are sent
@@ -255,20 +256,34 @@ class ForwardHandler implements ResponseHandler, Use, TimeoutListener, Uploading
 
   onReadEnd(): void {
     if (this.#over) return;
-    this.#timeout.begin(this.#waits.nextByte);
+    this.#beginTimeout(this.#waits.nextByte);
     this.#response.flushHead();
   }
 
   /** Aborts the request, unless it waits for the client. */
   onTimeout(): void {
     const isClients = this.#status === null ? this.#upload?.isAwaited : this.#response.isStalled;
-    if (isClients === true) this.#timeout.renew();
+    if (isClients === true) this.#renewTimeout();
     else
       this.connection?.abort(
         this.#status === null
           ? new UpstreamFault('UND_ERR_HEADERS_TIMEOUT', this.#waits.noResponse)
           : new UpstreamFault('UND_ERR_BODY_TIMEOUT', this.#waits.noData),
       );
+  }
+
+  #beginTimeout(timeouts: FastTimeouts): void {
+    this.#timeouts = timeouts;
+    this.#timeout = timeouts.begin(this);
+  }
+
+  #renewTimeout(): void {
+    if (this.#timeout !== undefined) this.#timeouts?.renew(this.#timeout);
+  }
+
+  #endTimeout(): void {
+    if (this.#timeout !== undefined) this.#timeouts?.end(this.#timeout);
+    this.#timeout = undefined;
   }
 
   /**
@@ -280,7 +295,7 @@ class ForwardHandler implements ResponseHandler, Use, TimeoutListener, Uploading
     this.#over = true;
     const { res, owner } = this.#request;
     this.#response.resume();
-    this.#timeout.end();
+    this.#endTimeout();
     this.#retries.end();
     this.#permit?.release();
     res.follower = undefined;
@@ -304,7 +319,7 @@ class ForwardHandler implements ResponseHandler, Use, TimeoutListener, Uploading
   drained(): void {
     if (this.#over || !this.#response.isStalled) return;
     this.#response.resume();
-    this.#timeout.renew();
+    this.#renewTimeout();
     this.connection?.resume();
   }
 
@@ -314,7 +329,7 @@ class ForwardHandler implements ResponseHandler, Use, TimeoutListener, Uploading
   }
 
   get isAnswering(): boolean {
-    return this.#status !== null && this.#timeout.isFresh;
+    return this.#status !== null && this.#timeout !== undefined && this.#timeouts?.isFresh(this.#timeout) === true;
   }
 
   uploadStarted(): void {
@@ -323,7 +338,7 @@ class ForwardHandler implements ResponseHandler, Use, TimeoutListener, Uploading
   }
 
   uploadTaken(): void {
-    this.#timeout.renew();
+    this.#renewTimeout();
   }
 
   uploadIdle(): void {
