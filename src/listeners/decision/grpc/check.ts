@@ -19,7 +19,6 @@ import {
   type CheckResponse,
   type HeaderValue,
   type HttpRequest,
-  type Received,
   setField,
 } from './messages.js';
 import { firstField, LINE_BYTES, type FieldSplitter } from '../../../http/fields.js';
@@ -46,7 +45,7 @@ const ALLOWED: Reply = { status: 200 };
  * it with an error, which Envoy does not treat as a decision.
  */
 export interface CheckCall extends Recipient {
-  readonly received: Received;
+  readonly request: CheckRequest;
   readonly peer: PeerSocket;
   headersSent: boolean;
   readonly answer: (response: CheckResponse) => void;
@@ -81,7 +80,7 @@ const GRPC_CHECK: Entrance<CallExchange> = {
   forwards: false,
   answersPreflights: false,
   read: (check) => {
-    const original = readCheck(check.recipient.received.check, check.services.splitJoined, check.maxSize);
+    const original = readCheck(check.recipient.request, check.services.splitJoined, check.maxSize);
     if ('refusal' in original) return original;
     // HTTP/1.1 as in Envoy's checks over HTTP, whatever its client speaks.
     const head = readOriginalHead(check, original, '1.1');
@@ -154,14 +153,15 @@ const PSEUDO = { ':method': 'method', ':path': 'path', ':authority': 'host', ':s
  * @param maxSize bytes of all fields together, as HTTP/1 would write them
  */
 function readCheck(
-  check: CheckRequest | null,
+  check: CheckRequest,
   split: FieldSplitter,
   maxSize: number,
 ): OriginalRequest | Refusal {
-  if (check === null) return malformedCheck('the message is not a CheckRequest of envoy.service.auth.v3');
   const http = check.attributes?.request?.http;
   if (http == null)
-    return malformedCheck('attributes.request.http is missing; only HTTP requests can be checked');
+    return malformedCheck(
+      'attributes.request.http is missing in the CheckRequest (envoy.service.auth.v3); only HTTP requests can be checked',
+    );
   const fault = attributesFault(http);
   if (fault !== undefined) return malformedCheck(fault);
   const { method, path, host } = http;

@@ -148,18 +148,13 @@ export function setField(name: string, value: string): HeaderValueOption {
   };
 }
 
-/** A decoded message. It is wrapped, because the library takes null for a missing message. */
-export interface Received {
-  /** Null when it is not a `CheckRequest`: the response is then a denial instead of an error. */
-  readonly check: CheckRequest | null;
-}
-
-export function readCheckRequest(bytes: Buffer): Received {
+/** Reads anything else as an empty message, so that the response is a denial instead of an error. */
+export function readCheckRequest(bytes: Buffer): CheckRequest {
   try {
     const message = CHECK_REQUEST.decode(bytes);
-    return { check: CHECK_REQUEST.toObject(message, { defaults: true, longs: Number }) as CheckRequest };
+    return CHECK_REQUEST.toObject(message, { defaults: true, longs: Number }) as CheckRequest;
   } catch {
-    return { check: null };
+    return { attributes: null };
   }
 }
 

@@ -19,12 +19,12 @@ import { Http2Connections, MAX_STREAMS, SESSION_MEMORY } from '../../http2-conne
 import type { ListenerLimits } from '../../http1-input.js';
 import { type PublicServer, TCP_OPTIONS, withConnections } from '../../server.js';
 import { handleCheckCall } from './check.js';
-import { type CheckResponse, type Received, readCheckRequest, writeCheckResponse } from './messages.js';
+import { type CheckRequest, type CheckResponse, readCheckRequest, writeCheckResponse } from './messages.js';
 
 /** Maximum bytes of a message, far above the limit of a head: Envoy treats an excess as an error. */
 const MAX_MESSAGE = 1_048_576;
 
-type Check = handleUnaryCall<Received, CheckResponse>;
+type Check = handleUnaryCall<CheckRequest, CheckResponse>;
 
 /** `envoy.service.auth.v3.Authorization`; only the server side is used. */
 const AUTHORIZATION: ServiceDefinition = {
@@ -52,7 +52,7 @@ export function createGrpcServer(
   setLogVerbosity(logVerbosity.NONE);
   const check: Check = (call, callback) => {
     handleCheckCall(serving.services, limits.head_size, {
-      received: call.request,
+      request: call.request,
       peer: { remoteAddress: addressOf(call.getPeer()) },
       get destroyed() {
         return call.cancelled;
