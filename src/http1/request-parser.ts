@@ -87,7 +87,7 @@ class RequestLine extends LineScanner {
           this.minor = code - ZERO;
           if (this.minor !== 0 && this.minor !== 1) return this.refuse('version', i - origin);
         } else if (code !== VERSION_END[at]) {
-          return this.refuse(at > MINOR && isLineEnd(code) ? 'line_end' : 'version', i - origin);
+          return this.refuse(at > MINOR && (code === CR || code === LF) ? 'line_end' : 'version', i - origin);
         }
         i++;
         this.#version = at + 1;
@@ -109,12 +109,8 @@ class RequestLine extends LineScanner {
   }
 }
 
-function isLineEnd(code: number): boolean {
-  return code === CR || code === LF;
-}
-
 /**
- * Parses the requests of a client connection, in order. The reader of the heads validates Host, the target, and
+ * Parses the requests of a client connection, in order. `http/read-head.ts` validates Host, the target, and
  * the coding against the version.
  */
 export class RequestParser extends MessageParser {
