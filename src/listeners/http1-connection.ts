@@ -227,7 +227,7 @@ export class Http1Connection {
     const { socket } = this;
     this.#isOver = true;
     flushWrites(socket);
-    this.#input.leaveTo(socket);
+    this.#input.pushTo(socket);
     socket
       .off('data', this.#onData)
       .off('end', this.#onEnd)

@@ -16,8 +16,7 @@ import { parserLimits } from '../http/read-head.js';
 import { refusalReply } from '../http/replies.js';
 import { guarded } from '../util/async.js';
 import { DEFAULT_LIMITS } from '../http1/events.js';
-import type { UnreadableInput } from '../pipeline/access-log.js';
-import type { RefusalAnswer, UpgradeListener, ListenerLimits } from './http1-input.js';
+import type { Http1Settings, ListenerLimits, RefusalAnswer } from './http1-input.js';
 import { Http1Connections } from './http1-connection.js';
 import { Http2Connections, serveStream } from './http2-connections.js';
 import { createLogThrottle } from '../util/time.js';
@@ -45,13 +44,7 @@ export interface PublicServer extends Server {
 }
 
 /** The handlers of a port. */
-export interface PortHandlers {
-  readonly serve: Serve;
-  /** Null for a port that never switches protocols: it serves such requests like any other. */
-  readonly upgrade: UpgradeListener | null;
-  /** Called for input that cannot be parsed. It is refused, and its connection closed. */
-  readonly unreadable: (input: UnreadableInput) => void;
-  readonly fault: (error: unknown) => void;
+export interface PortHandlers extends Pick<Http1Settings, 'serve' | 'upgrade' | 'unreadable' | 'fault'> {
   readonly answerOf?: RefusalAnswer;
   /** Whether a peer sends the requests of many clients, which share the limits of its connection. */
   readonly isProxy?: (peer: Socket) => boolean;
