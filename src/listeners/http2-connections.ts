@@ -213,7 +213,9 @@ export class Http2Connections {
       if (isIdle && each.closingAt !== null) {
         if (this.#isOver(each, each.closingAt, now)) each.socket.destroy();
       } else if (isIdle) {
-        if (now - each.idleSince >= (each.served ? keep_alive : head_timeout)) this.#close(each);
+        if (now - each.idleSince < (each.served ? keep_alive : head_timeout)) continue;
+        each.closingAt = now;
+        each.session.close();
       } else {
         this.#resetUnreadStreams(each, now);
       }
@@ -311,11 +313,6 @@ export class Http2Connections {
       else if (stream.closed) stream.destroy();
       else stream.close(constants.NGHTTP2_CANCEL);
     }
-  }
-
-  #close(connection: Connection): void {
-    connection.closingAt = performance.now();
-    connection.session.close();
   }
 
   #destroy({ session }: Connection, code?: number): void {

@@ -1,16 +1,10 @@
 import protobuf from 'protobufjs/light.js';
 
 /**
- * The parts of the `envoy.service.auth.v3` messages that are read and written.
- *
- * The field numbers are those of envoyproxy/data-plane-api (Apache-2.0):
- * `envoy/service/auth/v3/external_auth.proto` and `attribute_context.proto`,
- * `envoy/config/core/v3/address.proto` and `base.proto`, `envoy/type/v3/http_status.proto`,
- * `google/rpc/status.proto`.
- *
- * Strings are declared as bytes, which are the same on the wire: a string decoder would replace
- * invalid UTF-8. Maps are declared as lists of entries, also the same on the wire: a map decoder
- * would keep only the last of two equal keys.
+ * The parts of the `envoy.service.auth.v3` messages that are read and written, with the field numbers of
+ * envoyproxy/data-plane-api (Apache-2.0). On the wire, bytes are the same as strings, whose decoder would
+ * replace invalid UTF-8, and lists of entries the same as maps, whose decoder would keep only the last of two
+ * equal keys.
  */
 const { root } = protobuf.Root.fromJSON({
   nested: {
