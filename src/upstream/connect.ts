@@ -89,7 +89,7 @@ function whenOpen(
   };
   const fault = `no connection within connect_timeout (${formatDuration(timeout)})`;
   let late: NodeJS.Immediate | undefined;
-  const expire = (): void => finish(new UpstreamFault('UND_ERR_CONNECT_TIMEOUT', fault));
+  const expire = (): void => finish(new UpstreamFault(fault, 'UND_ERR_CONNECT_TIMEOUT'));
   // In a busy process the timer may be due before the event of the open connection is read.
   const timer = setTimeout(() => (late = setImmediate(expire)), timeout);
   socket.setKeepAlive(true, KEEP_ALIVE_MS).setNoDelay(true);

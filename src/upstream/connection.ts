@@ -81,7 +81,7 @@ class Connection implements UpstreamExchange {
   }
 
   destroy(): void {
-    this.#fail(new UpstreamFault('UND_ERR_SOCKET', 'the connection was closed'));
+    this.#fail(new UpstreamFault('the connection was closed'));
   }
 
   #opened(socket: Socket): void {
@@ -102,7 +102,7 @@ class Connection implements UpstreamExchange {
       .on('drain', () => this.#request?.body?.drained())
       .on('error', (error) => this.#fail(error))
       .on('close', () =>
-        this.#fail(new UpstreamFault('UND_ERR_SOCKET', 'the upstream closed the connection')),
+        this.#fail(new UpstreamFault('the upstream closed the connection')),
       );
     if (this.#request !== undefined && this.#handler !== undefined)
       this.#begin(this.#request, this.#handler, socket);
@@ -111,7 +111,7 @@ class Connection implements UpstreamExchange {
   readonly #onData = (chunk: Buffer): void => {
     // Bytes received before the request was sent are no response to it.
     if (this.#isHeldBack) {
-      this.#fail(new UpstreamFault('UND_ERR_SOCKET', 'bytes arrived before the request was sent'));
+      this.#fail(new UpstreamFault('bytes arrived before the request was sent'));
       return;
     }
     this.#parser.feed(chunk);

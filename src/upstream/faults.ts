@@ -18,12 +18,11 @@ export const WAITED_TOO_LONG = overloaded('The upstream is busy, and the request
 
 /** A failure that Latchkey detects itself; system and TLS errors have codes of their own. */
 export class UpstreamFault extends Error {
-  constructor(
-    readonly code:
-      'UND_ERR_SOCKET' | 'UND_ERR_CONNECT_TIMEOUT' | 'UND_ERR_HEADERS_TIMEOUT' | 'UND_ERR_BODY_TIMEOUT',
-    message: string,
-  ) {
+  readonly code: 'UND_ERR_SOCKET' | 'UND_ERR_CONNECT_TIMEOUT' | 'UND_ERR_HEADERS_TIMEOUT' | 'UND_ERR_BODY_TIMEOUT';
+
+  constructor(message: string, code: UpstreamFault['code'] = 'UND_ERR_SOCKET') {
     super(message);
+    this.code = code;
   }
 }
 
@@ -34,7 +33,7 @@ export class InvalidUpstreamResponse extends Error {
 
 export function faultOfParser({ fault, faultAt }: Pick<ResponseParser, 'fault' | 'faultAt'>): Error {
   if (fault === undefined || fault === 'cut_off')
-    return new UpstreamFault('UND_ERR_SOCKET', 'the upstream closed the connection');
+    return new UpstreamFault('the upstream closed the connection');
   return new InvalidUpstreamResponse(`malformed response: ${fault} at byte ${faultAt}`);
 }
 
@@ -48,18 +47,10 @@ export class NotHttp2 extends Error {
 }
 
 /** A connection broke before any part of the request was sent on it, so any request may be resent. */
-export class NotSent extends UpstreamFault {
-  constructor(message: string) {
-    super('UND_ERR_SOCKET', message);
-  }
-}
+export class NotSent extends UpstreamFault {}
 
 /** A stream ended without a response, or with a part of it. The upstream may have processed the request. */
-export class BrokenStream extends UpstreamFault {
-  constructor(message: string) {
-    super('UND_ERR_SOCKET', message);
-  }
-}
+export class BrokenStream extends UpstreamFault {}
 
 /** The fields of a request are larger than the upstream accepts; nothing of it was sent. */
 export class FieldsTooLarge extends Error {}

@@ -267,8 +267,8 @@ class ForwardHandler implements ResponseHandler, Use, TimeoutListener, Uploading
     else
       this.connection?.abort(
         this.#status === null
-          ? new UpstreamFault('UND_ERR_HEADERS_TIMEOUT', this.#waits.noResponse)
-          : new UpstreamFault('UND_ERR_BODY_TIMEOUT', this.#waits.noData),
+          ? new UpstreamFault(this.#waits.noResponse, 'UND_ERR_HEADERS_TIMEOUT')
+          : new UpstreamFault(this.#waits.noData, 'UND_ERR_BODY_TIMEOUT'),
       );
   }
 

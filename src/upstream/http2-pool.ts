@@ -92,7 +92,7 @@ export class Http2Connection implements ExchangeOwner {
 
   destroy(): void {
     this.#retire();
-    this.#failWaiting(new UpstreamFault('UND_ERR_SOCKET', 'the connection was closed'));
+    this.#failWaiting(new UpstreamFault('the connection was closed'));
     this.#end();
   }
 
@@ -107,10 +107,7 @@ export class Http2Connection implements ExchangeOwner {
     this.#limitStreams();
     if (this.#limit === 0) {
       this.#failed(
-        new UpstreamFault(
-          'UND_ERR_SOCKET',
-          'the upstream accepts no requests (SETTINGS_MAX_CONCURRENT_STREAMS)',
-        ),
+        new UpstreamFault('the upstream accepts no requests (SETTINGS_MAX_CONCURRENT_STREAMS)'),
       );
       this.#end();
       return;

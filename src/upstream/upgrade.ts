@@ -206,7 +206,7 @@ class Handshake implements Use, InFlight {
     this.#opened = opened;
     this.#retries.begun(peerOf(opened));
     const { responseTimeout, idleTimeout, noResponse } = upstream.waitsOf(limits);
-    let late = () => this.#failed(new UpstreamFault('UND_ERR_HEADERS_TIMEOUT', noResponse));
+    let late = () => this.#failed(new UpstreamFault(noResponse, 'UND_ERR_HEADERS_TIMEOUT'));
     this.#limit = setTimeout(
       this.#guarded(() => late()),
       responseTimeout,
