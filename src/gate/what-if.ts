@@ -90,7 +90,14 @@ export class ShadowGate {
     const { tokenLimits } = parts;
     this.#parts = parts;
     this.#rules = new Ownership({ trace: async () => undefined }, policy);
-    this.#gate = whatIfGate({ sites, policy, authenticator: this, ownership: this, tokenLimits, tokens: this });
+    this.#gate = whatIfGate({
+      sites,
+      policy,
+      authenticator: this,
+      ownership: this,
+      tokenLimits,
+      tokens: this,
+    });
   }
 
   /** @param mayAsk whether the store may be asked for a credential that the gate did not check */
@@ -152,4 +159,9 @@ export function isUnknown({ refusal }: Verdict): boolean {
 }
 
 /** Refusals about the credential: any route that takes one refuses likewise. */
-const OF_CREDENTIAL: ReadonlySet<string> = new Set(['unauthenticated', 'token_expired', 'address', 'token_rate']);
+const OF_CREDENTIAL: ReadonlySet<string> = new Set([
+  'unauthenticated',
+  'token_expired',
+  'address',
+  'token_rate',
+]);

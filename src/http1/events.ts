@@ -46,7 +46,8 @@ export const FAULTS = {
   coding_repeated: 'RFC 9112 6.1: one Transfer-Encoding',
   coding_version: 'RFC 9112 6.1: no Transfer-Encoding in HTTP/1.0',
   length_and_coding: 'RFC 9112 6.3: not both Content-Length and Transfer-Encoding',
-  framing_forbidden: 'RFC 9110 9.3.6, 8.6, RFC 9112 6.1: no framing fields in CONNECT and 1xx; no close in 1xx',
+  framing_forbidden:
+    'RFC 9110 9.3.6, 8.6, RFC 9112 6.1: no framing fields in CONNECT and 1xx; no close in 1xx',
   connection_invalid: 'RFC 9110 7.6.1: a list of tokens',
   chunk_size: 'RFC 9112 7.1: 1 to 8 hexadecimal digits, below 2 GiB',
   chunk_extension: 'RFC 9112 7.1.1: ";" name, or name "=" a token or a quoted string, without whitespace',

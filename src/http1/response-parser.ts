@@ -1,12 +1,5 @@
 import { type Bytes, bytesOf, CR, LF, MINOR, NINE, SP, TEXT, VERSION, ZERO } from './bytes.js';
-import {
-  type Event,
-  type Fault,
-  HEAD,
-  INFORMATIONAL,
-  type MessageLimits,
-  NEED_DATA,
-} from './events.js';
+import { type Event, type Fault, HEAD, INFORMATIONAL, type MessageLimits, NEED_DATA } from './events.js';
 import { Framing } from './framing.js';
 import { INCOMPLETE, LineScanner, REFUSED } from './lines.js';
 import { MessageParser, READY } from './message-parser.js';

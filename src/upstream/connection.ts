@@ -101,9 +101,7 @@ class Connection implements UpstreamExchange {
       })
       .on('drain', () => this.#request?.body?.drained())
       .on('error', (error) => this.#fail(error))
-      .on('close', () =>
-        this.#fail(new UpstreamFault('the upstream closed the connection')),
-      );
+      .on('close', () => this.#fail(new UpstreamFault('the upstream closed the connection')));
     if (this.#request !== undefined && this.#handler !== undefined)
       this.#begin(this.#request, this.#handler, socket);
   }

@@ -18,7 +18,8 @@ export const WAITED_TOO_LONG = overloaded('The upstream is busy, and the request
 
 /** A failure that Latchkey detects itself; system and TLS errors have codes of their own. */
 export class UpstreamFault extends Error {
-  readonly code: 'UND_ERR_SOCKET' | 'UND_ERR_CONNECT_TIMEOUT' | 'UND_ERR_HEADERS_TIMEOUT' | 'UND_ERR_BODY_TIMEOUT';
+  readonly code:
+    'UND_ERR_SOCKET' | 'UND_ERR_CONNECT_TIMEOUT' | 'UND_ERR_HEADERS_TIMEOUT' | 'UND_ERR_BODY_TIMEOUT';
 
   constructor(message: string, code: UpstreamFault['code'] = 'UND_ERR_SOCKET') {
     super(message);

@@ -329,7 +329,9 @@ class ForwardHandler implements ResponseHandler, Use, TimeoutListener, Uploading
   }
 
   get isAnswering(): boolean {
-    return this.#status !== null && this.#timeout !== undefined && this.#timeouts?.isFresh(this.#timeout) === true;
+    return (
+      this.#status !== null && this.#timeout !== undefined && this.#timeouts?.isFresh(this.#timeout) === true
+    );
   }
 
   uploadStarted(): void {

@@ -106,9 +106,7 @@ export class Http2Connection implements ExchangeOwner {
     socket.once('close', () => this.#retire());
     this.#limitStreams();
     if (this.#limit === 0) {
-      this.#failed(
-        new UpstreamFault('the upstream accepts no requests (SETTINGS_MAX_CONCURRENT_STREAMS)'),
-      );
+      this.#failed(new UpstreamFault('the upstream accepts no requests (SETTINGS_MAX_CONCURRENT_STREAMS)'));
       this.#end();
       return;
     }

@@ -103,10 +103,7 @@ export function requestTunnel(options: TunnelOptions): TunnelRequest {
   };
 }
 
-function sendHandshake(
-  by: Server,
-  { socket, opened, path, fields, failed }: TunnelOptions,
-): ClientRequest {
+function sendHandshake(by: Server, { socket, opened, path, fields, failed }: TunnelOptions): ClientRequest {
   let made: ClientRequest | undefined;
   const onRequest = (request: ClientRequest, _req: unknown, forSocket: unknown): void => {
     if (forSocket !== socket) return;

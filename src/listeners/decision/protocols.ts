@@ -72,7 +72,8 @@ export function readOriginalRequest(
   protocol: ForwardAuthProtocol,
   { method = '', url = '', rawHeaders }: Pick<ParsedRequest, 'method' | 'url' | 'rawHeaders'>,
 ): OriginalRequest | Refusal {
-  if (protocol.fields === null) return { method, target: url.slice(protocol.path.length), fields: rawHeaders };
+  if (protocol.fields === null)
+    return { method, target: url.slice(protocol.path.length), fields: rawHeaders };
   const isNginx = protocol.proxy === 'nginx';
   const fields = isNginx ? restored(rawHeaders) : rawHeaders;
   const originalMethod = readField(rawHeaders, protocol.fields.method, protocol.hint);

@@ -152,11 +152,7 @@ const PSEUDO = { ':method': 'method', ':path': 'path', ':authority': 'host', ':s
  * @param split splits joined fields
  * @param maxSize bytes of all fields together, as HTTP/1 would write them
  */
-function readCheck(
-  check: CheckRequest,
-  split: FieldSplitter,
-  maxSize: number,
-): OriginalRequest | Refusal {
+function readCheck(check: CheckRequest, split: FieldSplitter, maxSize: number): OriginalRequest | Refusal {
   const http = check.attributes?.request?.http;
   if (http == null)
     return malformedCheck(
