@@ -1,11 +1,10 @@
+import { REGISTERED_METHODS } from '../domain/methods.js';
 import {
   type Bytes,
   bytesOf,
   CR,
   EMPTY,
-  findMethod,
   LF,
-  MAX_METHOD_LENGTH,
   MINOR,
   SP,
   TARGET_WITH_FRAGMENT,
@@ -17,6 +16,32 @@ import { type Event, type Fault, HEAD, type MessageLimits, NEED_DATA } from './e
 import { Framing } from './framing.js';
 import { INCOMPLETE, LineScanner, REFUSED } from './lines.js';
 import { MessageParser, START_LINE } from './message-parser.js';
+
+/** Maximum length of a method, in bytes; registered ones have at most 17. */
+const MAX_METHOD_LENGTH = 32;
+
+interface Method {
+  readonly text: string;
+  readonly bytes: Uint8Array;
+}
+
+const methods: Method[][] = Array.from({ length: (MAX_METHOD_LENGTH + 1) * 32 }, () => []);
+for (const text of REGISTERED_METHODS) {
+  const bytes = bytesOf(text);
+  (methods[bytes.length * 32 + ((bytes[0] as number) & 31)] as Method[]).push({ text, bytes });
+}
+
+/** @param end at most {@link MAX_METHOD_LENGTH} after `start` */
+function findMethod(bytes: Uint8Array, start: number, end: number): string | undefined {
+  const length = end - start;
+  const cell = methods[length * 32 + ((bytes[start] as number) & 31)] as Method[];
+  for (const { text, bytes: own } of cell) {
+    let i = 0;
+    while (i < length && own[i] === bytes[start + i]) i++;
+    if (i === length) return text;
+  }
+  return undefined;
+}
 
 const START = 0;
 const EMPTY_LINE_LF = 1;

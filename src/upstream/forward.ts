@@ -9,7 +9,14 @@ import type { Refusal } from '../domain/refusal.js';
 import { AUTHORIZATION, bindsConnection } from '../http/authorization.js';
 import type { RequestHead } from '../http/head.js';
 import type { RouteLimits } from '../policy/route.js';
-import { RetryState, type Upstream } from './upstreams.js';
+import {
+  type FastTimeout,
+  type FastTimeouts,
+  RetryState,
+  type TimeoutListener,
+  type Upstream,
+  type Waits,
+} from './upstreams.js';
 import { definesContent, isRead } from '../domain/methods.js';
 import { CHUNKED, UNFRAMED } from '../http1/write.js';
 import type { Address } from './address.js';
@@ -25,7 +32,6 @@ import type { Permit, Use } from '../domain/limiter.js';
 import { type Holder, holderOf } from '../domain/shares.js';
 import { isGrpcCall } from '../http/http2-fields.js';
 import { breakOff, responseHeaders, responseTrailers, ResponseWriter } from './response.js';
-import type { FastTimeout, FastTimeouts, TimeoutListener, Waits } from './fast-timeouts.js';
 import { GAVE_WAY, QUEUE_FULL, refusalOf, UpstreamFault, WAITED_TOO_LONG } from './faults.js';
 import { performance } from 'node:perf_hooks';
 

@@ -3,9 +3,8 @@ import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import type { Test } from 'tap';
 import { Limiter } from '../../src/domain/limiter.js';
 import type { Refusal } from '../../src/domain/refusal.js';
-import { Waits } from '../../src/upstream/fast-timeouts.js';
 import { createUpgrade } from '../../src/upstream/upgrade.js';
-import type { Upstream } from '../../src/upstream/upstreams.js';
+import { type Upstream, Waits } from '../../src/upstream/upstreams.js';
 import { acceptOf } from './wire.mjs';
 
 const KEY = 'dGhlIHNhbXBsZSBub25jZQ==';

@@ -3,10 +3,9 @@ import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import t from 'tap';
 import type { Refusal } from '../../src/domain/refusal.js';
 import { Limiter } from '../../src/domain/limiter.js';
-import { Waits } from '../../src/upstream/fast-timeouts.js';
 import { loadProxy } from '../../src/upstream/tunnel.js';
 import { createUpgrade } from '../../src/upstream/upgrade.js';
-import type { Upstream } from '../../src/upstream/upstreams.js';
+import { type Upstream, Waits } from '../../src/upstream/upstreams.js';
 import { type Exchange, OPENS, shake } from '../helpers/handshake.js';
 import { pause, until } from '../helpers/until.js';
 
