@@ -164,80 +164,59 @@ const JITTER = 0.1;
 const FIELDS: readonly string[] = ['User-Agent', 'latchkey-health-check'];
 
 /**
- * Periodically checks an address, each time over a connection of its own: so it detects whether new ones are
+ * Checks an address periodically, each time over a connection of its own: so it detects whether new ones are
  * accepted. A redirect counts as a response.
+ * @param found called after each check with what is wrong; undefined when healthy
+ * @returns a function that stops the checks
  */
-export class HealthCheck {
-  readonly #address: Address;
-  readonly #host: string;
-  readonly #settings: Settings;
-  readonly #found: (fault: string | undefined) => void;
-  #timer: NodeJS.Timeout | undefined;
-  #pool: Dispatcher | undefined;
-  #stopped = false;
-
-  /** @param found called after each check with what is wrong; undefined when healthy */
-  constructor(
-    address: Address,
-    host: string,
-    settings: Settings,
-    found: (fault: string | undefined) => void,
-  ) {
-    this.#address = address;
-    this.#host = host;
-    this.#settings = settings;
-    this.#found = found;
-  }
-
-  start(): void {
-    this.#after(Math.min(FIRST_WITHIN_MS, this.#settings.interval) * Math.random());
-  }
-
-  stop(): void {
-    this.#stopped = true;
-    clearTimeout(this.#timer);
-    this.#pool?.destroy();
-  }
-
-  #after(ms: number): void {
-    this.#timer = setTimeout(() => {
-      void this.#probe().then((fault) => {
-        if (this.#stopped) return;
-        this.#found(fault);
-        const wait = this.#settings.interval * (1 - JITTER + 2 * JITTER * Math.random());
-        this.#after(Math.min(wait, MAX_TIMER_MS));
-      });
-    }, ms).unref();
-  }
-
-  #probe(): Promise<string | undefined> {
-    const { path, timeout } = this.#settings;
-    return new Promise((resolve) => {
-      const pool = this.#address.openPool();
-      this.#pool = pool;
-      const timer = setTimeout(
+export function startHealthChecks(
+  address: Pick<Address, 'openPool'>,
+  host: string,
+  { path, timeout, interval }: Settings,
+  found: (fault: string | undefined) => void,
+): () => void {
+  const request = {
+    method: 'GET',
+    target: path,
+    host,
+    fields: FIELDS,
+    body: undefined,
+    length: UNFRAMED,
+    closes: true,
+  };
+  let timer: NodeJS.Timeout | undefined;
+  let pool: Dispatcher | undefined;
+  let isStopped = false;
+  const probe = async (): Promise<string | undefined> =>
+    new Promise((resolve) => {
+      const opened = address.openPool();
+      pool = opened;
+      const finish = (fault: string | undefined): void => {
+        clearTimeout(limit);
+        resolve(fault);
+        opened.destroy();
+      };
+      const limit = setTimeout(
         () => finish(`health check failed: no response within ${timeout} ms`),
         timeout,
       );
-      const finish = (fault: string | undefined): void => {
-        clearTimeout(timer);
-        resolve(fault);
-        pool.destroy();
-      };
-      pool.dispatch(
-        {
-          method: 'GET',
-          target: path,
-          host: this.#host,
-          fields: FIELDS,
-          body: undefined,
-          length: UNFRAMED,
-          closes: true,
-        },
-        statusReader(finish),
-      );
+      opened.dispatch(request, statusReader(finish));
     });
-  }
+  const after = (ms: number): void => {
+    timer = setTimeout(() => {
+      void probe().then((fault) => {
+        if (isStopped) return;
+        found(fault);
+        after(Math.min(interval * (1 - JITTER + 2 * JITTER * Math.random()), MAX_TIMER_MS));
+      });
+    }, ms).unref();
+  };
+  after(Math.min(FIRST_WITHIN_MS, interval) * Math.random());
+  return () => {
+    isStopped = true;
+    clearTimeout(timer);
+    pool?.destroy();
+  };
 }
 
 function ignore(): void {}

@@ -285,7 +285,7 @@ export class ConnectionPool implements Dispatcher {
    * on a new one.
    */
   dispatch(request: UpstreamRequest, handler: ResponseHandler, isRepeated = false): void {
-    let connection = this.#findIdle();
+    let connection = this.#connections.find(isIdle);
     if (isRepeated) {
       // The new connection replaces this one: there are never more connections than requests.
       connection?.destroy();
@@ -294,15 +294,6 @@ export class ConnectionPool implements Dispatcher {
     connection ??= this.#open();
     connection.idleUntil = IN_USE;
     connection.send(request, handler);
-  }
-
-  #findIdle(): Connection | undefined {
-    const connections = this.#connections;
-    for (let i = 0; i < connections.length; i++) {
-      const connection = connections[i] as Connection;
-      if (connection.idleUntil !== IN_USE) return connection;
-    }
-    return undefined;
   }
 
   #open(): Connection {
@@ -338,10 +329,14 @@ export class ConnectionPool implements Dispatcher {
 
   readonly #sweep = (): void => {
     const now = performance.now();
-    const idle = this.#connections.filter(({ idleUntil }) => idleUntil !== IN_USE);
+    const idle = this.#connections.filter(isIdle);
     for (const connection of idle) if (connection.idleUntil <= now) connection.destroy();
     this.#timer = idle.length === 0 ? undefined : setTimeout(this.#sweep, TICK_MS).unref();
   };
+}
+
+function isIdle({ idleUntil }: Connection): boolean {
+  return idleUntil !== IN_USE;
 }
 
 /** @param keepAlive value of a Keep-Alive field */

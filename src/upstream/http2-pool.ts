@@ -91,8 +91,7 @@ export class Http2Connection implements ExchangeOwner {
   }
 
   destroy(): void {
-    this.#retire();
-    this.#failWaiting(new UpstreamFault('the connection was closed'));
+    this.#failed(new UpstreamFault('the connection was closed'));
     this.#end();
   }
 
@@ -142,10 +141,6 @@ export class Http2Connection implements ExchangeOwner {
 
   #failed(error: Error): void {
     this.#retire();
-    this.#failWaiting(error);
-  }
-
-  #failWaiting(error: Error): void {
     for (const exchange of this.#waiting) exchange.fail(error);
   }
 

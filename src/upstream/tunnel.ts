@@ -63,20 +63,6 @@ export async function loadProxy(): Promise<void> {
   proxy ??= httpProxy.createProxyServer({});
 }
 
-/** An agent with one open connection for one tunnel; it keeps no connection for other requests. */
-class OpenConnection extends HttpAgent {
-  readonly #socket: Socket;
-
-  constructor(socket: Socket) {
-    super({ keepAlive: false });
-    this.#socket = socket;
-  }
-
-  override createConnection(): Socket {
-    return this.#socket;
-  }
-}
-
 /**
  * Sends a handshake, after {@link loadProxy}. http-proxy forwards any response unchanged, so it receives only
  * those that the caller has checked.
@@ -120,7 +106,9 @@ function sendHandshake(by: Server, { socket, opened, path, fields, failed }: Tun
   };
   by.on('proxyReqWs', onRequest);
   try {
-    const options = { target: TARGET, agent: new OpenConnection(opened), xfwd: false };
+    // It has one open connection for one tunnel, and keeps none for other requests.
+    const agent = Object.assign(new HttpAgent({ keepAlive: false }), { createConnection: () => opened });
+    const options = { target: TARGET, agent, xfwd: false };
     by.ws(BARE_HANDSHAKE as IncomingMessage, socket, NO_BYTES, options, (error) => failed(faultOf(error)));
   } finally {
     // The event was emitted within the call; other handshakes must not reach this listener.

@@ -11,7 +11,7 @@ import type { RouteLimits } from '../policy/route.js';
 import { LinkedQueue, type Node } from '../util/collections.js';
 import { printable } from '../util/text.js';
 import { createLogThrottle, formatDuration } from '../util/time.js';
-import { Address, HealthCheck } from './address.js';
+import { Address, startHealthChecks } from './address.js';
 import {
   BrokenStream,
   causeOf,
@@ -119,10 +119,11 @@ export class Upstream {
   readonly addresses: readonly Address[];
   readonly #log: UpstreamLog;
   readonly #only: Address | undefined;
-  readonly #checks: readonly HealthCheck[];
   readonly #waits: Waits;
   readonly #ofRoutes = new WeakMap<RouteLimits, Waits>();
   #turn = 0;
+  /** Functions that stop the health checks. */
+  #stops: readonly (() => void)[] = [];
 
   constructor(name: string, settings: UpstreamSettings, log: UpstreamLog) {
     this.name = name;
@@ -142,15 +143,7 @@ export class Upstream {
     const urls = settings.urls ?? [settings.url as string];
     this.addresses = urls.map((url) => new Address(url, settings));
     this.#only = this.addresses.length === 1 ? this.addresses[0] : undefined;
-    const { health_check: check } = settings;
-    this.#checks =
-      check === null
-        ? []
-        : this.addresses.map((address) => {
-            const hostName = settings.host === 'preserve' || settings.host === 'upstream' ? address.host : settings.host;
-            return new HealthCheck(address, hostName, check, (fault) => this.#checked(address, fault));
-          });
-  } // prettier-ignore
+  }
 
   /**
    * Chooses the usable address with the fewest requests, in turn among equals; if none is usable, any is
@@ -221,11 +214,18 @@ export class Upstream {
   }
 
   startChecks(): void {
-    for (const check of this.#checks) check.start();
+    const { health_check: check, host } = this.settings;
+    if (check === null) return;
+    const isOwn = host === 'preserve' || host === 'upstream';
+    this.#stops = this.addresses.map((address) =>
+      startHealthChecks(address, isOwn ? address.host : host, check, (fault) =>
+        this.#checked(address, fault),
+      ),
+    );
   }
 
   stopChecks(): void {
-    for (const check of this.#checks) check.stop();
+    for (const stop of this.#stops) stop();
   }
 
   close(): void {

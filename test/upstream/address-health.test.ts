@@ -1,5 +1,5 @@
 import t from 'tap';
-import { type Address, AddressHealth, HealthCheck } from '../../src/upstream/address.js';
+import { AddressHealth, startHealthChecks } from '../../src/upstream/address.js';
 import type { Dispatcher } from '../../src/upstream/upstream-request.js';
 
 /** Records a number of failures at one time. */
@@ -89,11 +89,8 @@ t.test(
       dispatch: (_, handler) => handler.onResponseStart(200, 'OK', []),
       destroy: () => undefined,
     };
-    const address = { openPool: () => pool } as unknown as Address;
     const settings = { path: '/', interval: 2_147_483_647, timeout: 1_000 };
-    const check = new HealthCheck(address, 'api', settings, () => (checks += 1));
-    t.teardown(() => check.stop());
-    check.start();
+    t.teardown(startHealthChecks({ openPool: () => pool }, 'api', settings, () => (checks += 1)));
     await new Promise((resolve) => setTimeout(resolve, 1_100));
     t.equal(checks, 1);
   },
