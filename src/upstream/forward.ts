@@ -31,7 +31,7 @@ import {
 import type { Permit, Use } from '../domain/limiter.js';
 import { type Holder, holderOf } from '../domain/shares.js';
 import { isGrpcCall } from '../http/http2-fields.js';
-import { breakOff, responseHeaders, responseTrailers, ResponseWriter } from './response.js';
+import { abandon, breakOff, endResponse, responseHeaders, responseTrailers, writePart } from './response.js';
 import { GAVE_WAY, QUEUE_FULL, refusalOf, UpstreamFault, WAITED_TOO_LONG } from './faults.js';
 import { performance } from 'node:perf_hooks';
 
@@ -114,7 +114,6 @@ class ForwardHandler implements ResponseHandler, Use, TimeoutListener, Uploading
   connection: UpstreamExchange | undefined;
   #upload: Upload | undefined;
   readonly #waits: Waits;
-  readonly #response: ResponseWriter;
   readonly #retries: RetryState;
   #permit: Permit | undefined;
   /** The timeout in force: for the first byte of the response, or for each next one. */
@@ -125,14 +124,16 @@ class ForwardHandler implements ResponseHandler, Use, TimeoutListener, Uploading
   #received: readonly string[] = [];
   #sentAt: number | null = null;
   #firstByteAt: number | null = null;
+  #hasWritten = false;
+  /** Runs while the client does not read. */
+  #stall: NodeJS.Timeout | undefined;
   #over = false;
 
   constructor(request: ForwardRequest, ownCookies: readonly string[]) {
     this.#request = request;
     this.#ownCookies = ownCookies;
-    const { req, res, upstream, limits } = request;
+    const { upstream, limits } = request;
     this.#waits = upstream.waitsOf(limits);
-    this.#response = new ResponseWriter(req, res, this.#waits.idleTimeout);
     this.#retries = new RetryState(upstream);
   }
 
@@ -221,13 +222,19 @@ class ForwardHandler implements ResponseHandler, Use, TimeoutListener, Uploading
 
   onResponseData(chunk: Buffer): void {
     this.#renewTimeout();
-    if (this.#response.write(chunk)) this.connection?.pause();
-    if (this.#request.res.isFlushed === true) this.connection?.release?.();
+    const { res } = this.#request;
+    const takesMore = writePart(res, chunk, !this.#hasWritten);
+    this.#hasWritten = true;
+    if (!takesMore && this.#stall === undefined) {
+      this.#stall = setTimeout(abandon, this.#waits.idleTimeout, res);
+      this.connection?.pause();
+    }
+    if (res.isFlushed === true) this.connection?.release?.();
   }
 
   onResponseEnd(trailers: readonly string[]): void {
     if (this.#over) return;
-    const { res, responseFields, cors } = this.#request;
+    const { req, res, responseFields, cors } = this.#request;
     if (trailers.length > 0 && res.chunkedEncoding) {
       try {
         res.addTrailers(responseTrailers(trailers, this.#received, responseFields, cors !== null));
@@ -237,7 +244,7 @@ class ForwardHandler implements ResponseHandler, Use, TimeoutListener, Uploading
       }
     }
     this.#finish(null);
-    this.#response.end(this.#upload !== undefined);
+    endResponse(req, res, this.#upload !== undefined, this.#waits.idleTimeout);
   }
 
   onResponseError(error: Error): void {
@@ -263,12 +270,13 @@ class ForwardHandler implements ResponseHandler, Use, TimeoutListener, Uploading
   onReadEnd(): void {
     if (this.#over) return;
     this.#beginTimeout(this.#waits.nextByte);
-    this.#response.flushHead();
+    // As in event streams and slow bodies.
+    if (!this.#hasWritten) this.#request.res.flushHeaders();
   }
 
   /** Aborts the request, unless it waits for the client. */
   onTimeout(): void {
-    const isClients = this.#status === null ? this.#upload?.isAwaited : this.#response.isStalled;
+    const isClients = this.#status === null ? this.#upload?.isAwaited : this.#stall !== undefined;
     if (isClients === true) this.#renewTimeout();
     else
       this.connection?.abort(
@@ -287,6 +295,11 @@ class ForwardHandler implements ResponseHandler, Use, TimeoutListener, Uploading
     if (this.#timeout !== undefined) this.#timeouts?.renew(this.#timeout);
   }
 
+  #endStall(): void {
+    clearTimeout(this.#stall);
+    this.#stall = undefined;
+  }
+
   #endTimeout(): void {
     if (this.#timeout !== undefined) this.#timeouts?.end(this.#timeout);
     this.#timeout = undefined;
@@ -300,7 +313,7 @@ class ForwardHandler implements ResponseHandler, Use, TimeoutListener, Uploading
     if (this.#over) return;
     this.#over = true;
     const { res, owner } = this.#request;
-    this.#response.resume();
+    this.#endStall();
     this.#endTimeout();
     this.#retries.end();
     this.#permit?.release();
@@ -323,8 +336,8 @@ class ForwardHandler implements ResponseHandler, Use, TimeoutListener, Uploading
   }
 
   drained(): void {
-    if (this.#over || !this.#response.isStalled) return;
-    this.#response.resume();
+    if (this.#over || this.#stall === undefined) return;
+    this.#endStall();
     this.#renewTimeout();
     this.connection?.resume();
   }
