@@ -19,7 +19,7 @@ import {
   type CheckResponse,
   type HeaderValue,
   type HttpRequest,
-  setField,
+  setFields,
 } from './messages.js';
 import { firstField, LINE_BYTES, type FieldSplitter } from '../../../http/fields.js';
 import { type Bytes, COLON, consistsOf, HTAB, SP, TOKEN } from '../../../http1/bytes.js';
@@ -103,9 +103,9 @@ const GRPC_CHECK: Entrance<CallExchange> = {
     check.allowed = {
       status: { code: OK },
       okResponse: {
-        headers: optionsOf(fields),
+        headers: setFields(fields),
         headersToRemove: toRemove,
-        responseHeadersToAdd: optionsOf(limitFields(check.services, subject, writes)),
+        responseHeadersToAdd: setFields(limitFields(check.services, subject, writes)),
       },
     };
     answer(check, GRPC_CHECK, ALLOWED, 'allowed');
@@ -124,7 +124,7 @@ const GRPC_CHECK: Entrance<CallExchange> = {
 
 function denied(reply: Reply, requestId: string): CheckResponse {
   const { fields, body } = replyParts(reply, requestId);
-  const headers = optionsOf(fields.filter((_, i) => fields[i - (i % 2)] !== 'Content-Length'));
+  const headers = setFields(fields.filter((_, i) => fields[i - (i % 2)] !== 'Content-Length'));
   const { status } = reply;
   return { status: { code: codeOf(status) }, deniedResponse: { status: { code: status }, headers, body } };
 }
@@ -133,13 +133,6 @@ function codeOf(status: number): number {
   if (status === 401) return UNAUTHENTICATED;
   if (status < 500) return PERMISSION_DENIED;
   return status === 503 ? UNAVAILABLE : INTERNAL;
-}
-
-function optionsOf(fields: readonly string[]): ReturnType<typeof setField>[] {
-  const options = [];
-  for (let i = 0; i < fields.length; i += 2)
-    options.push(setField(fields[i] as string, fields[i + 1] as string));
-  return options;
 }
 
 const HOST = 'host';

@@ -106,40 +106,34 @@ export interface CheckRequest {
   } | null;
 }
 
-/** A header field to set. */
-interface HeaderValueOption {
-  readonly header: { readonly key: Buffer; readonly value: Buffer };
-  readonly appendAction: number;
-}
-
 /** The decision for Envoy, with either a denied or an OK response. */
 export interface CheckResponse {
   /** A code of `google.rpc.Code`; 0 allows. */
   readonly status: { readonly code: number };
   readonly deniedResponse?: {
     readonly status: { readonly code: number };
-    readonly headers: readonly HeaderValueOption[];
+    readonly headers: ReturnType<typeof setFields>;
     readonly body: string;
   };
   readonly okResponse?: {
-    readonly headers: readonly HeaderValueOption[];
+    readonly headers: ReturnType<typeof setFields>;
     readonly headersToRemove: readonly string[];
-    readonly responseHeadersToAdd: readonly HeaderValueOption[];
+    readonly responseHeadersToAdd: ReturnType<typeof setFields>;
   };
 }
 
 /** `OVERWRITE_IF_EXISTS_OR_ADD` of `HeaderAppendAction`; the default would append. */
 const OVERWRITE = 2;
 
-/**
- * Returns a field that replaces any value that Envoy has.
- * @param value Latin-1 text
- */
-export function setField(name: string, value: string): HeaderValueOption {
-  return {
-    header: { key: Buffer.from(name.toLowerCase(), 'latin1'), value: Buffer.from(value, 'latin1') },
-    appendAction: OVERWRITE,
-  };
+/** Returns a flat list of fields, in Latin-1, as fields that replace any value that Envoy has. */
+export function setFields(flat: readonly string[]) {
+  const options = [];
+  for (let i = 0; i < flat.length; i += 2) {
+    const key = Buffer.from((flat[i] as string).toLowerCase(), 'latin1');
+    const value = Buffer.from(flat[i + 1] as string, 'latin1');
+    options.push({ header: { key, value }, appendAction: OVERWRITE });
+  }
+  return options;
 }
 
 /** Reads anything else as an empty message, so that the response is a denial instead of an error. */
