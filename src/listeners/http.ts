@@ -58,7 +58,7 @@ const HTTP: Entrance<HttpExchange> = {
       serve(exchange, head, admitted, endpoint.name).catch((error: unknown) => fault(exchange, HTTP, error));
   },
   replyTo: ({ record: { head, loginPath }, services }, refusal) =>
-    (head === null ? null : loginRedirect(head, refusal, loginPath, services)) ?? refusalReply(refusal),
+    (head === null ? null : loginRedirect(head, refusal, loginPath, services.pages)) ?? refusalReply(refusal),
   /** A gRPC client receives a refusal in its own protocol. */
   write: ({ services: { cors }, record, req, recipient }, plain, isRefusal) => {
     const reply = isRefusal && isGrpcCall(req) ? grpcReply(plain) : plain;

@@ -24,7 +24,7 @@ import type { RequestHead } from '../http/head.js';
 import { type HeadLimits, type HeadReader, createHeadReader, parserLimits } from '../http/read-head.js';
 import type { Store } from '../store/core/store.js';
 import type { TokenWithOwner } from '../store/core/token-records.js';
-import { CorsRules, type LoginPages, loginRedirect } from './browsers.js';
+import { CorsRules, loginRedirect } from './browsers.js';
 import { parseRefusal } from './faults.js';
 import { isHandshake, refuseWebSocket } from '../upstream/handshake.js';
 import { firstField, LINE_BYTES } from '../http/fields.js';
@@ -56,7 +56,6 @@ export class Simulator {
   readonly #authenticator: Authenticator | null;
   readonly #store: Store | null;
   readonly #cors: CorsRules;
-  readonly #pages: LoginPages;
 
   /**
    * @param store null when there is none: then no tokens exist, and any token id counts as the caller's own
@@ -70,7 +69,6 @@ export class Simulator {
     this.#store = store;
     this.#keyName = vendorNames(config.interface).key;
     this.#cors = new CorsRules(sites, config.cors);
-    this.#pages = { pageOf: (host) => sites.pageOf(host), homeOf: (host) => sites.homeOf(host) };
     this.#readHead = createHeadReader(
       headNames(config),
       config.limits,
@@ -127,7 +125,7 @@ export class Simulator {
       redirectOf: (refusal, route) =>
         upgrades || sendsToken(as)
           ? undefined
-          : loginRedirect(head, refusal, route?.loginPath ?? null, this.#pages)?.status,
+          : loginRedirect(head, refusal, route?.loginPath ?? null, this.#parts.sites)?.status,
     });
     if (explanation.verdict.outcome !== 'unauthenticated') return explanation;
     return { ...explanation, note: await this.#whyNot(as, head) };

@@ -153,7 +153,7 @@ export function loginOf(
   { record: { head, loginPath }, services }: Exchange,
   refusal: Refusal,
 ): string | null {
-  return head === null ? null : loginAddress(head, refusal, loginPath, services.pageOf);
+  return head === null ? null : loginAddress(head, refusal, loginPath, services.pages);
 }
 
 /** Returns the fields for the response to the client. */
