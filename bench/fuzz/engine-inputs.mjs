@@ -7,11 +7,10 @@ import { corrupt, mutate, serialise } from './mutate.mjs';
  * Bytes as Latin-1. `answers` is the method of the request that they respond to; without it, they
  * are requests. `from` is the pipeline they were made from.
  *
- * @typedef {{ answers?: string | undefined, upgrade?: boolean | undefined, bytes: string, from?:
- *   Request[] }} Input
+ * @typedef {{ answers?: string | undefined, bytes: string, from?: Request[] }} Input
  */
 
-const METHODS = ['GET', 'GET', 'POST', 'HEAD', 'DELETE', 'CONNECT'];
+const METHODS = ['GET', 'GET', 'POST', 'HEAD', 'DELETE'];
 /** Number of well-formed first lines below. */
 const KNOWN_STARTS = 10;
 const STARTS = [
@@ -86,7 +85,7 @@ export function answerInput(random) {
     bytes += [start, ...lines].map((line) => line + odd(25, ENDS, '\r\n')).join('');
     bytes += odd(25, ENDS, '\r\n') + random.pick(BODIES);
   }
-  return { answers, upgrade: random.oneIn(3), bytes: random.oneIn(3) ? corrupt(random, bytes, []) : bytes };
+  return { answers, bytes: random.oneIn(3) ? corrupt(random, bytes, []) : bytes };
 }
 
 /**

@@ -16,6 +16,8 @@
  *   'gate/what-if': typeof import('../../src/gate/what-if.js'),
  *   'net/socket': typeof import('../../src/net/socket.js'),
  *   'http1/events': typeof import('../../src/http1/events.js'),
+ *   'http/client-address': typeof import('../../src/http/client-address.js'),
+ *   'http/read-head': typeof import('../../src/http/read-head.js'),
  *   'http1/request-parser': typeof import('../../src/http1/request-parser.js'),
  *   'http1/response-parser': typeof import('../../src/http1/response-parser.js'),
  *   'http1/write': typeof import('../../src/http1/write.js'),

@@ -47,7 +47,7 @@ const OWNERS = [
   [/\/dist\/gate\/|\/dist\/policy\//, 'authorize'],
   [/\/dist\/store\/|\/node_modules\/(?:lmdb|msgpackr|ordered-binary|weak-lru-cache|lru-cache|ioredis)\//, 'store'],
   [/\/dist\/upstream\/(?:connection|upstream-request)\.js$/, 'upstream'],
-  [/\/dist\/listeners\/http1-(?:connection|connections|input)\.js$/, 'receive'],
+  [/\/dist\/listeners\/http1-(?:connection|input)\.js$/, 'receive'],
   [/\/dist\/listeners\/http1-message\.js$/, 'forward'],
   [/\/dist\/upstream\//, 'forward'],
   [/\/dist\/pipeline\/(?:access-log|auditor)\.js$|\/dist\/observe\/(?:log|audit|destination|printable)\.js$|\/node_modules\/(?:pino|sonic-boom|safe-stable-stringify|quick-format-unescaped|fast-redact|@pinojs\/\w+)\//, 'log'],

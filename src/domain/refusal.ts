@@ -55,6 +55,10 @@ export function malformed(detail: string): Refusal {
   return { refusal: 'malformed', detail };
 }
 
+export function overloaded(detail: string): Refusal {
+  return { refusal: 'overloaded', detail };
+}
+
 export function withAuditEvents(refusal: Refusal, before: readonly AuditEvent[]): Refusal {
   return { ...refusal, auditEvents: [...before, ...(refusal.auditEvents ?? [])] };
 }

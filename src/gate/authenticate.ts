@@ -4,8 +4,7 @@ import { MAX_LEGACY_KEY } from '../domain/limits.js';
 import type { Refusal } from '../domain/refusal.js';
 import { digestOf, digestOfField, isAccessToken, isMadeUp } from '../domain/secret.js';
 import type { EpochMs } from '../util/time.js';
-import { isExpired, type Token } from '../domain/token.js';
-import type { ProviderLink } from '../domain/user.js';
+import { isExpired } from '../domain/token.js';
 import type { JwtIssuers } from '../accounts/jwt/issuers.js';
 import type { Sessions } from '../accounts/sessions.js';
 import type { RequestHead } from '../http/head.js';
@@ -54,7 +53,9 @@ export class Authenticator {
   /** Legacy keys are accepted in the token fields only: one could be another system's secret. */
   #byToken(token: string, now: EpochMs): MaybePromise<Subject | Refusal> {
     if (!isAccessToken(token)) return INVALID;
-    return mapMaybe(this.#tokens.find(digestOf(token)), (found) => this.#check(found, now));
+    return mapMaybe(this.#tokens.find(digestOf(token)), (found) =>
+      checkToken(found, now, this.#ownerLoginWithin),
+    );
   }
 
   #byJwt(jwt: string, place: string, now: EpochMs): MaybePromise<Subject | Refusal> {
@@ -73,12 +74,8 @@ export class Authenticator {
   /** A secret of another form is not a token, even if a directory file declares its digest. */
   #byLegacyKey(digest: string, now: EpochMs): MaybePromise<Subject | Refusal> {
     return mapMaybe(this.#tokens.find(digest), (found) =>
-      found?.token.kind === 'legacy_key' ? this.#check(found, now) : INVALID,
+      found?.token.kind === 'legacy_key' ? checkToken(found, now, this.#ownerLoginWithin) : INVALID,
     );
-  }
-
-  #check(found: TokenWithOwner | undefined, now: EpochMs): Subject | Refusal {
-    return checkToken(found, now, this.#ownerLoginWithin);
   }
 
   #bySession(id: string, now: EpochMs): MaybePromise<Subject | Refusal> {
@@ -101,20 +98,15 @@ export function checkToken(
 ): Subject | Refusal {
   if (found === undefined || found.owner.locked) return INVALID;
   const { token, owner } = found;
-  if (owner.provider !== undefined && isLoginTooOld(owner.provider, now, ownerLoginWithin)) return INVALID;
+  // Providers do not report when a person leaves, but whoever left no longer logs in.
+  const { provider } = owner;
+  if (provider !== undefined && ownerLoginWithin !== null && now - provider.loginAt >= ownerLoginWithin)
+    return INVALID;
   // A suspended token looks like an unknown one, even if it has also expired.
   if (token.restrictions?.suspended === true) return INVALID;
-  if (isExpired(token, now)) return expired(token);
+  if (isExpired(token, now))
+    return { refusal: 'token_expired', tokenId: token.id, expiredAt: token.expiresAt as EpochMs };
   return { credential: token.kind, user: owner, token };
-}
-
-/** Providers do not report when a person leaves, but whoever left no longer logs in. */
-function isLoginTooOld({ loginAt }: ProviderLink, now: EpochMs, within: number | null): boolean {
-  return within !== null && now - loginAt >= within;
-}
-
-function expired({ id, expiresAt }: Token): Refusal {
-  return { refusal: 'token_expired', tokenId: id, expiredAt: expiresAt as EpochMs };
 }
 
 /** The limits of tokens that have none of their own (`tokens.limits`). */

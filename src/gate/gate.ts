@@ -98,7 +98,7 @@ export class Gate {
 
   evaluate(head: RequestHead, now: EpochMs): MaybePromise<Verdict> {
     const match = this.#parts.sites.find(head);
-    if (typeof match === 'string') return refused({ refusal: 'malformed', detail: match }, null, null, null);
+    if (typeof match === 'string') return refused(malformed(match), null, null, null);
     const { route } = match;
     const reads = isRead(head.method);
     const action = reads ? route.readAction : route.writeAction;

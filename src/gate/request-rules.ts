@@ -60,10 +60,7 @@ export function refuseServiceWorker(head: RequestHead, route: Route): Refusal | 
 
 /** An upstream may leave such a body unread and take it for the next request (RFC 9110 9.3.1). */
 export function bodyOnRead(method: string): Refusal {
-  return {
-    refusal: 'malformed',
-    detail: `a ${method} with a body is accepted only if the route says body_on_read: allow`,
-  };
+  return malformed(`a ${method} with a body is accepted only if the route says body_on_read: allow`);
 }
 
 export function refuseCredentialKind(subject: Subject, endpoint: EndpointRule): Refusal | undefined {

@@ -79,53 +79,38 @@ const NOT_LOOKED_UP: Refusal = { refusal: 'store_unavailable' };
  * store is asked only for what the gate did not need, and nothing is counted or recorded.
  */
 export class ShadowGate {
-  readonly #findings: ReusedFindings;
+  readonly #parts: GateServices;
+  readonly #rules: Ownership;
   readonly #gate: Gate;
+  /** The gate's findings about the current request. */
+  #verdict: Verdict | null = null;
+  #mayAsk = true;
 
   constructor(parts: GateServices, { sites, policy }: OtherRules) {
-    this.#findings = new ReusedFindings(parts, policy);
+    const { tokenLimits } = parts;
+    this.#parts = parts;
+    this.#rules = new Ownership({ trace: async () => undefined }, policy);
     this.#gate = whatIfGate({
       sites,
       policy,
-      authenticator: this.#findings,
-      ownership: this.#findings,
-      tokenLimits: parts.tokenLimits,
-      tokens: this.#findings,
+      authenticator: this,
+      ownership: this,
+      tokenLimits,
+      tokens: this,
     });
   }
 
   /** @param mayAsk whether the store may be asked for a credential that the gate did not check */
   evaluate(head: RequestHead, verdict: Verdict, mayAsk: boolean): MaybePromise<Verdict> {
-    this.#findings.begin(verdict, mayAsk);
+    this.#verdict = verdict;
+    this.#mayAsk = mayAsk;
     try {
       return this.#gate.evaluate(head, Date.now());
     } finally {
       // Another request may be in progress when later continuations run.
-      this.#findings.begin(null, true);
+      this.#verdict = null;
+      this.#mayAsk = true;
     }
-  }
-}
-
-/** Whether there is no verdict because something was not looked up. */
-export function isUnknown({ refusal }: Verdict): boolean {
-  return refusal === NOT_LOOKED_UP;
-}
-
-/** The gate's findings about the current request, with the store as the source of everything else. */
-class ReusedFindings {
-  readonly #parts: GateServices;
-  readonly #rules: Ownership;
-  #verdict: Verdict | null = null;
-  #mayAsk = true;
-
-  constructor(parts: GateServices, policy: Policy) {
-    this.#parts = parts;
-    this.#rules = new Ownership({ trace: async () => undefined }, policy);
-  }
-
-  begin(verdict: Verdict | null, mayAsk: boolean): void {
-    this.#verdict = verdict;
-    this.#mayAsk = mayAsk;
   }
 
   isSent(head: RequestHead): boolean {
@@ -135,7 +120,7 @@ class ReusedFindings {
   authenticate(head: RequestHead, now: EpochMs): MaybePromise<Subject | Refusal> {
     if (this.#verdict !== null) {
       const { subject, refusal } = this.#verdict;
-      if (refusal !== undefined && isOfCredential(refusal)) return refusal;
+      if (refusal !== undefined && OF_CREDENTIAL.has(refusal.refusal)) return refusal;
       if (subject !== null) return subject;
     }
     return this.#mayAsk || !this.isSent(head)
@@ -168,15 +153,15 @@ class ReusedFindings {
   }
 }
 
-/** Whether a refusal is about the credential, so that any route that takes one refuses likewise. */
-function isOfCredential({ refusal }: Refusal): boolean {
-  switch (refusal) {
-    case 'unauthenticated':
-    case 'token_expired':
-    case 'address':
-    case 'token_rate':
-      return true;
-    default:
-      return false;
-  }
+/** Whether there is no verdict because something was not looked up. */
+export function isUnknown({ refusal }: Verdict): boolean {
+  return refusal === NOT_LOOKED_UP;
 }
+
+/** Refusals about the credential: any route that takes one refuses likewise. */
+const OF_CREDENTIAL: ReadonlySet<string> = new Set([
+  'unauthenticated',
+  'token_expired',
+  'address',
+  'token_rate',
+]);

@@ -1,5 +1,5 @@
 import { Limiter, type OnYield } from '../domain/limiter.js';
-import type { Refusal } from '../domain/refusal.js';
+import { malformed, overloaded, type Refusal } from '../domain/refusal.js';
 import { reportYields } from '../observe/evictions.js';
 import type { IncomingRequest } from './exchange.js';
 import { firstField } from './fields.js';
@@ -71,7 +71,7 @@ export interface BodyLimits {
   readonly body_timeout: number;
 }
 
-const BUSY: Refusal = { refusal: 'overloaded', detail: 'Too many request bodies at once' };
+const BUSY = overloaded('Too many request bodies at once');
 
 /**
  * Reads a body; one that declares too great a length is refused before it is read.
@@ -88,9 +88,8 @@ export function readBody(
 ): Promise<Buffer | Refusal | undefined> {
   if (declared !== undefined && declared > limits.body_size) return Promise.resolve(tooLarge(limits));
   // Bodies are never decompressed, so a small body cannot expand beyond the limit.
-  if (firstField(req.rawHeaders, 'content-encoding') !== undefined) {
-    return Promise.resolve({ refusal: 'malformed', detail: 'a compressed body is not accepted' });
-  }
+  if (firstField(req.rawHeaders, 'content-encoding') !== undefined)
+    return Promise.resolve(malformed('a compressed body is not accepted'));
   return new Promise((resolve) => {
     const share = shared === null ? UNSHARED : shared.budget.begin(shared.network, () => finish(BUSY));
     if (share === undefined) {

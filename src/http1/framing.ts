@@ -121,7 +121,6 @@ const MAX_DIGITS = 15;
 export class Framing {
   length = -1;
   chunked = false;
-  hosts = 0;
   /** Options in the Connection field. */
   close = false;
   keepAlive = false;
@@ -132,21 +131,15 @@ export class Framing {
   /** Whether trailers contain a field that ends the connection. */
   endsInTrailers = false;
   readonly #refusesTrailers: boolean;
-  readonly #refusesHosts: boolean;
 
-  /**
-   * @param refusesTrailers whether to refuse trailers with any significant field
-   * @param refusesHosts whether to refuse a second Host
-   */
-  constructor(refusesTrailers: boolean, refusesHosts = true) {
+  /** @param refusesTrailers whether to refuse trailers with any significant field */
+  constructor(refusesTrailers: boolean) {
     this.#refusesTrailers = refusesTrailers;
-    this.#refusesHosts = refusesHosts;
   }
 
   reset(): void {
     this.length = -1;
     this.chunked = false;
-    this.hosts = 0;
     this.close = false;
     this.keepAlive = false;
     this.upgradeOption = false;
@@ -167,9 +160,6 @@ export class Framing {
       return undefined;
     }
     switch (meaning) {
-      case HOST:
-        this.hosts += 1;
-        return this.hosts > 1 && this.#refusesHosts ? 'host_repeated' : undefined;
       case CONTENT_LENGTH:
         return hasTab(bytes, end, lineEnd) ? 'length_invalid' : this.#noteLength(bytes, start, end);
       case TRANSFER_ENCODING:

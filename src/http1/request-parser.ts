@@ -1,64 +1,46 @@
-import { isHost } from '../util/addresses.js';
-import { firstField } from '../http/fields.js';
+import { REGISTERED_METHODS } from '../domain/methods.js';
 import {
   type Bytes,
   bytesOf,
   CR,
   EMPTY,
-  findMethod,
   LF,
-  MAX_METHOD_LENGTH,
   MINOR,
-  SLASH,
   SP,
-  TARGET,
   TARGET_WITH_FRAGMENT,
   TOKEN,
   VERSION,
   ZERO,
 } from './bytes.js';
-import {
-  type Event,
-  type Fault,
-  HEAD,
-  INCOMPLETE,
-  LineScanner,
-  type MessageLimits,
-  NEED_DATA,
-  REFUSED,
-  START_LINE,
-} from './events.js';
+import { type Event, type Fault, HEAD, type MessageLimits, NEED_DATA } from './events.js';
 import { Framing } from './framing.js';
-import { MessageParser } from './message-parser.js';
+import { INCOMPLETE, LineScanner, REFUSED } from './lines.js';
+import { MessageParser, START_LINE } from './message-parser.js';
 
-const SCHEMES = ['http://', 'https://'];
+/** Maximum length of a method, in bytes; registered ones have at most 17. */
+const MAX_METHOD_LENGTH = 32;
 
-/**
- * Validates the form of a target, which depends on the method (RFC 9112 3.2). An absolute one must name the
- * same host as Host, because recipients disagree on which counts.
- */
-function targetFault(method: string, target: string, host: string | undefined): Fault | undefined {
-  if (method === 'CONNECT') return isAuthority(target) ? undefined : 'target_form';
-  if (target.charCodeAt(0) === SLASH) return undefined;
-  if (target === '*') return method === 'OPTIONS' ? undefined : 'target_form';
-  const lower = target.toLowerCase();
-  const scheme = SCHEMES.find((each) => lower.startsWith(each));
-  if (scheme === undefined) return 'target_form';
-  const authority = lower.slice(scheme.length, endOfAuthority(lower, scheme.length));
-  if (!isHost(authority)) return 'target_form';
-  return host === undefined || host.toLowerCase() === authority ? undefined : 'host_mismatch';
+interface Method {
+  readonly text: string;
+  readonly bytes: Uint8Array;
 }
 
-/** Returns whether a target is a host with a port, as CONNECT requires (RFC 9112 3.2.3). */
-function isAuthority(target: string): boolean {
-  return isHost(target) && /:\d+$/.test(target);
+const methods: Method[][] = Array.from({ length: (MAX_METHOD_LENGTH + 1) * 32 }, () => []);
+for (const text of REGISTERED_METHODS) {
+  const bytes = bytesOf(text);
+  (methods[bytes.length * 32 + ((bytes[0] as number) & 31)] as Method[]).push({ text, bytes });
 }
 
-function endOfAuthority(target: string, from: number): number {
-  const slash = target.indexOf('/', from);
-  const query = target.indexOf('?', from);
-  if (slash < 0) return query < 0 ? target.length : query;
-  return query < 0 ? slash : Math.min(slash, query);
+/** @param end at most {@link MAX_METHOD_LENGTH} after `start` */
+function findMethod(bytes: Uint8Array, start: number, end: number): string | undefined {
+  const length = end - start;
+  const cell = methods[length * 32 + ((bytes[start] as number) & 31)] as Method[];
+  for (const { text, bytes: own } of cell) {
+    let i = 0;
+    while (i < length && own[i] === bytes[start + i]) i++;
+    if (i === length) return text;
+  }
+  return undefined;
 }
 
 const START = 0;
@@ -74,7 +56,7 @@ const VERSION_END = bytesOf(`${VERSION}\r\n`);
 const MAX_AROUND_TARGET = 2 + MAX_METHOD_LENGTH + 2 + VERSION_END.length;
 
 /** Parses a request line, after at most one empty line. It resumes like {@link FieldLines}. */
-export class RequestLine extends LineScanner {
+class RequestLine extends LineScanner {
   method = '';
   isRegistered = true;
   targetStart = 0;
@@ -84,13 +66,6 @@ export class RequestLine extends LineScanner {
   #at = 0;
   #methodStart = 0;
   #version = 0;
-  readonly #target: Uint8Array;
-
-  /** @param target table of the bytes that a target may contain */
-  constructor(target = TARGET) {
-    super();
-    this.#target = target;
-  }
 
   begin(): void {
     this.#state = START;
@@ -107,7 +82,6 @@ export class RequestLine extends LineScanner {
   scan(bytes: Bytes, origin: number, end: number, maxTarget: number): number {
     let i = origin + this.#at;
     let state = this.#state;
-    const targetBytes = this.#target;
     while (i < end) {
       const code = bytes[i] as number;
       if (state === METHOD_STATE) {
@@ -124,7 +98,7 @@ export class RequestLine extends LineScanner {
         this.targetStart = i - origin;
         state = TARGET_STATE;
       } else if (state === TARGET_STATE) {
-        while (i < end && targetBytes[bytes[i] as number] === 1) i++;
+        while (i < end && TARGET_WITH_FRAGMENT[bytes[i] as number] === 1) i++;
         if (i - origin - this.targetStart > maxTarget)
           return this.refuse('target_too_long', this.targetStart + maxTarget);
         if (i === end) break;
@@ -138,7 +112,7 @@ export class RequestLine extends LineScanner {
           this.minor = code - ZERO;
           if (this.minor !== 0 && this.minor !== 1) return this.refuse('version', i - origin);
         } else if (code !== VERSION_END[at]) {
-          return this.refuse(at > MINOR && isLineEnd(code) ? 'line_end' : 'version', i - origin);
+          return this.refuse(at > MINOR && (code === CR || code === LF) ? 'line_end' : 'version', i - origin);
         }
         i++;
         this.#version = at + 1;
@@ -160,32 +134,22 @@ export class RequestLine extends LineScanner {
   }
 }
 
-function isLineEnd(code: number): boolean {
-  return code === CR || code === LF;
-}
-
-/** Parses the requests of a client connection, in order. */
+/**
+ * Parses the requests of a client connection, in order. `http/read-head.ts` validates Host, the target, and
+ * the coding against the version.
+ */
 export class RequestParser extends MessageParser {
   method = '';
   target = '';
-  host: string | undefined;
   /** Whether the client asks to upgrade after this request (RFC 9110 7.8); never in HTTP/1.0. */
   upgrade = false;
   /** What the client sent instead of a first request, if its line was refused. */
   notHttp1: Buffer = EMPTY;
 
-  readonly #line: RequestLine;
-  readonly #checksHead: boolean;
-  #checkedHost: string | undefined;
+  readonly #line = new RequestLine();
 
-  /**
-   * @param checksHead false if the consumer of the heads validates Host, the target, and the coding against
-   *   the version
-   */
-  constructor(limits: MessageLimits, checksHead = true) {
-    super(limits, new Framing(true, checksHead));
-    this.#line = new RequestLine(checksHead ? TARGET : TARGET_WITH_FRAGMENT);
-    this.#checksHead = checksHead;
+  constructor(limits: MessageLimits) {
+    super(limits, new Framing(true));
   }
 
   /** Whether a request is incomplete. An empty line before it does not count (RFC 9112 2.2). */
@@ -196,8 +160,6 @@ export class RequestParser extends MessageParser {
   override forget(): void {
     super.forget();
     this.target = '';
-    this.host = undefined;
-    this.#checkedHost = undefined;
   }
 
   protected readBetween(): Event {
@@ -233,26 +195,11 @@ export class RequestParser extends MessageParser {
     this.target = this.bytes.latin1Slice(origin + line.targetStart, origin + line.targetEnd);
   }
 
-  /** Interprets the head as a whole. */
   protected checkHead(): Fault | undefined {
     const { framing, minor, method } = this;
-    const { length, chunked } = framing;
     this.upgrade = framing.upgradeOption && framing.upgradeField && minor === 1;
-    if (method === 'CONNECT' && (chunked || length >= 0)) return 'framing_forbidden';
-    return this.#checksHead ? this.#check() : undefined;
-  }
-
-  #check(): Fault | undefined {
-    const { framing, minor, method } = this;
-    this.host = framing.hosts === 0 ? undefined : firstField(this.fields, 'host');
-    if (this.host === undefined) {
-      if (minor === 1) return 'host_missing';
-    } else if (this.host !== this.#checkedHost) {
-      if (!isHost(this.host)) return 'host_invalid';
-      this.#checkedHost = this.host;
-    }
-    if (minor === 0 && framing.chunked) return 'coding_version';
-    return targetFault(method, this.target, this.host);
+    const isFramed = framing.chunked || framing.length >= 0;
+    return method === 'CONNECT' && isFramed ? 'framing_forbidden' : undefined;
   }
 
   protected beginContent(): Event {

@@ -1,19 +1,8 @@
 import { type Bytes, bytesOf, CR, LF, MINOR, NINE, SP, TEXT, VERSION, ZERO } from './bytes.js';
-import {
-  type Event,
-  type Fault,
-  FINAL,
-  HEAD,
-  INCOMPLETE,
-  INFORMATIONAL,
-  LineScanner,
-  type MessageLimits,
-  NEED_DATA,
-  READY,
-  REFUSED,
-} from './events.js';
+import { type Event, type Fault, HEAD, INFORMATIONAL, type MessageLimits, NEED_DATA } from './events.js';
 import { Framing } from './framing.js';
-import { MessageParser } from './message-parser.js';
+import { INCOMPLETE, LineScanner, REFUSED } from './lines.js';
+import { MessageParser, READY } from './message-parser.js';
 
 const VERSION_STATE = 0;
 const STATUS_STATE = 1;
@@ -93,21 +82,18 @@ export class ResponseParser extends MessageParser {
   readonly #line = new StatusLine();
   /** Method of the request in flight; undefined between requests. */
   #method: string | undefined;
-  #mayUpgrade = false;
   #informational = 0;
 
   constructor(limits: MessageLimits) {
-    // Host is insignificant in a response.
-    super(limits, new Framing(false, false));
+    super(limits, new Framing(false));
   }
 
   /**
    * Announces a request that is about to be sent. Bytes that arrived earlier are refused, not taken for its
    * response.
-   * @param mayUpgrade whether a 101 is a valid response
    * @throws Error before the previous response has ended, or if the connection takes no more requests
    */
-  expect(method: string, mayUpgrade = false): void {
+  expect(method: string): void {
     if (this.state !== READY || this.#method !== undefined || !this.persistent)
       throw new Error('the connection does not wait for a request');
     if (this.pos < this.end) {
@@ -115,7 +101,6 @@ export class ResponseParser extends MessageParser {
       return;
     }
     this.#method = method;
-    this.#mayUpgrade = mayUpgrade;
     this.#informational = 0;
   }
 
@@ -150,17 +135,10 @@ export class ResponseParser extends MessageParser {
   }
 
   protected beginContent(): Event {
-    const { status } = this;
-    if (status < 200 && status !== 101) {
+    if (this.status < 200) {
       this.#informational += 1;
       this.state = READY;
       return INFORMATIONAL;
-    }
-    const isConnect = this.#method === 'CONNECT' && status < 300;
-    if (status === 101 || isConnect) {
-      this.persistent = false;
-      this.state = FINAL;
-      return HEAD;
     }
     this.#beginBody(this.#method === 'HEAD');
     this.#method = undefined;
@@ -183,14 +161,11 @@ export class ResponseParser extends MessageParser {
 
   protected checkHead(): Fault | undefined {
     const { framing, status, minor } = this;
-    const hasFraming = framing.chunked || framing.length >= 0;
     if (minor === 0 && framing.chunked) return 'coding_version';
-    if (status < 200) {
-      if (minor === 0) return 'status';
-      if (hasFraming || framing.close) return 'framing_forbidden';
-      if (status === 101) return this.#mayUpgrade ? undefined : 'unexpected_switch';
-      return this.#informational >= this.limits.informational ? 'too_many_informational' : undefined;
-    }
-    return this.#method === 'CONNECT' && status < 300 && hasFraming ? 'framing_forbidden' : undefined;
+    if (status >= 200) return undefined;
+    if (minor === 0) return 'status';
+    if (framing.chunked || framing.length >= 0 || framing.close) return 'framing_forbidden';
+    if (status === 101) return 'unexpected_switch';
+    return this.#informational >= this.limits.informational ? 'too_many_informational' : undefined;
   }
 }

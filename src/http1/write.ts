@@ -31,8 +31,7 @@ export interface RequestStart {
   readonly method: string;
   readonly target: string;
   readonly host: string;
-  /** Whether the connection is kept for another request, or changes its protocol. */
-  readonly connection: 'keep-alive' | 'close' | 'Upgrade';
+  readonly connection: 'keep-alive' | 'close';
 }
 
 /**

@@ -2,7 +2,7 @@ import type { IncomingRequest, OutgoingResponse, ParsedRequest, Serve } from '..
 import { networkOf } from '../util/addresses.js';
 import { isRead } from '../domain/methods.js';
 import { withoutSegments } from '../domain/path.js';
-import type { Refusal } from '../domain/refusal.js';
+import { overloaded, type Refusal } from '../domain/refusal.js';
 import type { Call } from '../endpoints/endpoint.js';
 import { parseBodyOf } from '../endpoints/endpoints.js';
 import type { Admitted } from '../gate/gate.js';
@@ -24,7 +24,7 @@ import {
   refuse,
   writeRefusal,
 } from '../pipeline/handle.js';
-import { expiryFields, newRecord, newRequestId, rateLimitFields, traceCall } from '../pipeline/record.js';
+import { expiryFields, newRecord, rateLimitFields, traceCall } from '../pipeline/record.js';
 import type { Services, Serving } from '../pipeline/services.js';
 import type { Stream, StreamRevalidator, WatchedStream } from '../pipeline/streams.js';
 import type { ForwardOutcome, ForwardOwner, InFlight } from '../upstream/forward.js';
@@ -58,7 +58,7 @@ const HTTP: Entrance<HttpExchange> = {
       serve(exchange, head, admitted, endpoint.name).catch((error: unknown) => fault(exchange, HTTP, error));
   },
   replyTo: ({ record: { head, loginPath }, services }, refusal) =>
-    (head === null ? null : loginRedirect(head, refusal, loginPath, services)) ?? refusalReply(refusal),
+    (head === null ? null : loginRedirect(head, refusal, loginPath, services.pages)) ?? refusalReply(refusal),
   /** A gRPC client receives a refusal in its own protocol. */
   write: ({ services: { cors }, record, req, recipient }, plain, isRefusal) => {
     const reply = isRefusal && isGrpcCall(req) ? grpcReply(plain) : plain;
@@ -82,7 +82,7 @@ class HttpExchange implements Exchange, ForwardOwner, Stream {
   readonly req: IncomingRequest;
   readonly peer: IncomingRequest['socket'];
   readonly recipient: OutgoingResponse;
-  readonly record = newRecord(newRequestId());
+  readonly record = newRecord();
   isForwarded = false;
   inFlight: InFlight | undefined;
   watched: WatchedStream | undefined;
@@ -196,10 +196,7 @@ async function serve(
   const admitted = waits ? await judgeAgain(exchange, HTTP, head, first, services) : first;
   if (admitted === undefined) return;
   if (admitted.route.endpoint?.name !== name) {
-    refuse(exchange, HTTP, {
-      refusal: 'overloaded',
-      detail: 'The configuration changed; repeat the request',
-    });
+    refuse(exchange, HTTP, overloaded('The configuration changed; repeat the request'));
     return;
   }
   const { path, subject } = admitted;

@@ -1,5 +1,6 @@
 import type { Socket } from 'node:net';
 import { performance } from 'node:perf_hooks';
+import type { Duplex } from 'node:stream';
 import { mayHaveEmptyBody } from '../domain/methods.js';
 import type { Refusal } from '../domain/refusal.js';
 import { firstField } from '../http/fields.js';
@@ -11,18 +12,11 @@ import type { UnreadableInput } from '../pipeline/access-log.js';
 import { newRequestId } from '../pipeline/record.js';
 import { otherProtocolRefusal, parseRefusal } from '../pipeline/faults.js';
 import { isReset } from './accepted-socket.js';
-import { Http1Input, type Http1Settings } from './http1-input.js';
-import { asksForWebSocket, Http1Request, Http1Response } from './http1-message.js';
+import { Http1Input, type Http1Settings, type ListenerLimits } from './http1-input.js';
+import { asksForWebSocket, Http1Request, Http1Response, readOn } from './http1-message.js';
 
 /** Milliseconds after which a client that ended its side, or whose bytes nobody reads, is checked. */
 const LEFT_MS = 750;
-
-export interface Http1Owner {
-  /** Whether every response ends its connection. */
-  readonly isEnding: boolean;
-  left(connection: Http1Connection): void;
-  closed(connection: Http1Connection): void;
-}
 
 /** The phase of a connection, which determines its time limit. */
 export type Phase = 'head' | 'exchange' | 'idle' | 'closing';
@@ -36,7 +30,7 @@ export class Http1Connection {
   phase: Phase = 'head';
   since = performance.now();
   readonly #settings: Http1Settings;
-  readonly #owner: Http1Owner;
+  readonly #owner: Owner;
   readonly #input: Http1Input;
   #request: Http1Request | undefined;
   #response: Http1Response | undefined;
@@ -52,7 +46,7 @@ export class Http1Connection {
   /** Whether the last check found bytes of the response that the client has not read. */
   #wasUnread = false;
 
-  constructor(socket: Socket, settings: Http1Settings, owner: Http1Owner) {
+  constructor(socket: Socket, settings: Http1Settings, owner: Owner) {
     this.socket = socket;
     this.#settings = settings;
     this.#owner = owner;
@@ -233,7 +227,7 @@ export class Http1Connection {
     const { socket } = this;
     this.#isOver = true;
     flushWrites(socket);
-    this.#input.leaveTo(socket);
+    this.#input.pushTo(socket);
     socket
       .off('data', this.#onData)
       .off('end', this.#onEnd)
@@ -392,6 +386,96 @@ function holdsHead({ chunked, method, fields, upgrade }: RequestParser): boolean
   return firstField(fields, 'expect') === undefined;
 }
 
-function readOn(connection: Http1Connection): void {
-  connection.read();
+type Owner = Pick<Http1Connections, 'isEnding' | 'left' | 'closed'>;
+
+/** Maximum milliseconds between checks of the time limits. */
+const MAX_SWEEP_MS = 500;
+/** Minimum milliseconds for a client to read the rest of a response, whatever `keep_alive` is. */
+const UNREAD_MS = 60_000;
+/** Milliseconds after which an idle connection forgets the head of its last request. */
+const FORGET_MS = 1_000;
+/** Milliseconds for which the first request of a new connection may be in transit. */
+const SILENT_MS = 1_000;
+
+const EMPTY = /^$/;
+
+export class Http1Connections {
+  readonly tunnels = new Set<Duplex>();
+  /** Whether every response ends its connection. */
+  isEnding = false;
+  readonly #open = new Set<Http1Connection>();
+  readonly #settings: Http1Settings;
+  readonly #limits: ListenerLimits;
+  readonly #timer: NodeJS.Timeout;
+
+  constructor(settings: Http1Settings, limits: ListenerLimits) {
+    this.#settings = settings;
+    this.#limits = limits;
+    const shortest = Math.min(limits.head_timeout, limits.keep_alive);
+    this.#timer = setInterval(() => this.#sweep(), Math.min(MAX_SWEEP_MS, shortest / 4)).unref();
+  }
+
+  /** A connection that its client has already reset is closed unread: its address is no longer known. */
+  accept(socket: Socket): void {
+    if (socket.destroyed) return;
+    // Node asks for the address when it is first read, and keeps it: a later reset does not matter.
+    if (socket.remoteAddress === undefined) {
+      socket.destroy();
+      return;
+    }
+    this.#open.add(new Http1Connection(socket, this.#settings, this));
+  }
+
+  left(connection: Http1Connection): void {
+    const { socket } = connection;
+    this.#open.delete(connection);
+    this.tunnels.add(socket);
+    socket.once('close', () => this.tunnels.delete(socket));
+  }
+
+  closed(connection: Http1Connection): void {
+    this.#open.delete(connection);
+  }
+
+  /** Ends each connection after the response in progress, or after the next one. */
+  endAfterAnswers(): void {
+    this.isEnding = true;
+    for (const connection of this.#open) connection.endAfterAnswer();
+  }
+
+  /** Closes idle connections after their last data, and new ones that have sent nothing for a moment. */
+  closeIdle(): void {
+    const silentSince = performance.now() - SILENT_MS;
+    for (const connection of this.#open) {
+      const isSilent = connection.isSilent && connection.since < silentSince;
+      if (isSilent || connection.phase === 'idle') connection.closeIdle();
+    }
+  }
+
+  destroyAll(): void {
+    for (const connection of this.#open) connection.destroy();
+    for (const socket of this.tunnels) socket.destroy();
+  }
+
+  stop(): void {
+    clearInterval(this.#timer);
+  }
+
+  #sweep(): void {
+    const { head_timeout, keep_alive } = this.#limits;
+    const now = performance.now();
+    for (const connection of this.#open) {
+      const { phase } = connection;
+      if (phase === 'exchange') connection.checkClient(now);
+      else if (phase === 'head') {
+        if (now - connection.since >= head_timeout) connection.headTimedOut();
+      } else {
+        if (now - connection.since >= FORGET_MS) connection.forget();
+        const limit = connection.checkUnread() ? Math.max(keep_alive, UNREAD_MS) : keep_alive;
+        if (now - connection.since >= limit) connection.destroy();
+      }
+    }
+    // V8 keeps the text of the last match, for `RegExp.$_`: here, a part of the last request.
+    EMPTY.test('');
+  }
 }

@@ -22,10 +22,9 @@ let heldInAll = 0;
 const SMALL = 256;
 const JOINED = 4_096;
 
-export class Http1Input {
+export class Http1Input extends SocketReader {
   readonly parser: RequestParser;
   readonly #socket: Socket;
-  readonly #reader = new SocketReader();
   #nextEvent: Event | undefined;
   #nextData: Buffer | undefined;
   /** `performance.now()` since which too much is unread; 0 if it is not. */
@@ -37,10 +36,11 @@ export class Http1Input {
 
   /** @param onData receives the bytes, and feeds the parser; also a `data` listener of the socket */
   constructor(socket: Socket, limits: MessageLimits, onData: (bytes: Buffer) => void) {
+    super();
     this.#socket = socket;
-    this.parser = new RequestParser(limits, false);
-    this.#reader.onBytes = onData;
-    setOnread(socket, this.#reader.onread);
+    this.parser = new RequestParser(limits);
+    this.onBytes = onData;
+    setOnread(socket, this.onread);
   }
 
   next(): Event {
@@ -68,9 +68,9 @@ export class Http1Input {
     const first = this.#nextData;
     if (first !== undefined) {
       this.#nextData = undefined;
-      return this.#reader.keep(first);
+      return this.keep(first);
     }
-    if (parser.data.length >= SMALL || parser.unread === 0) return this.#reader.keep(parser.data);
+    if (parser.data.length >= SMALL || parser.unread === 0) return this.keep(parser.data);
     const parts = [parser.data];
     for (let size = parser.data.length; size < JOINED; size += parser.data.length) {
       const event = parser.next();
@@ -81,11 +81,7 @@ export class Http1Input {
       parts.push(parser.data);
     }
     // The copy is released like any other part, and must not count as the release of another one.
-    return this.#reader.keep(Buffer.concat(parts));
-  }
-
-  release(): void {
-    this.#reader.release();
+    return this.keep(Buffer.concat(parts));
   }
 
   /** Whether bytes are held that nobody has read for a while. */
@@ -121,15 +117,9 @@ export class Http1Input {
     this.pauseWhileFull();
   }
 
-  /** From now on, what arrives goes to the stream of the socket, as for other protocols. */
-  leaveTo(stream: Socket): void {
+  override close(): void {
     this.#hold(0);
-    this.#reader.pushTo(stream);
-  }
-
-  close(): void {
-    this.#hold(0);
-    this.#reader.close();
+    super.close();
   }
 
   #hold(bytes: number): void {
@@ -148,11 +138,12 @@ export interface Http1Settings {
   readonly limits: MessageLimits;
   readonly keepAliveHint: string;
   readonly serve: Serve;
-  /** Null for a port that never switches protocols. */
+  /** Null for a port that never switches protocols: it serves such requests like any other. */
   readonly upgrade: UpgradeListener | null;
   /** Receives a connection that begins with HTTP/2, unread; null for a port that refuses it. */
   readonly http2: ((socket: Socket) => void) | null;
   readonly answerOf: RefusalAnswer;
+  /** Called for input that cannot be parsed. It is refused, and its connection closed. */
   readonly unreadable: (input: UnreadableInput) => void;
   /** Called with an unexpected error; the connection is closed by then. */
   readonly fault: (error: unknown) => void;

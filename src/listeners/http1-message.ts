@@ -1,8 +1,8 @@
+import { EventEmitter } from 'node:events';
 import type { Socket } from 'node:net';
 import { firstField } from '../http/fields.js';
-import type { IncomingRequest, ParsedRequest, OutgoingResponse } from '../http/exchange.js';
+import type { IncomingRequest, OutgoingResponse, ParsedRequest, ResponseFollower } from '../http/exchange.js';
 import type { RequestParser } from '../http1/request-parser.js';
-import { FollowedResponse, LazyEmitter } from './lazy-emitter.js';
 import { forbidsContent } from '../domain/methods.js';
 import { batchWrites, flushLarge, flushWrites } from '../net/socket.js';
 import {
@@ -15,10 +15,65 @@ import {
   UNFRAMED,
 } from '../http1/write.js';
 
-export interface BodySource {
+type Listener = Parameters<EventEmitter['on']>[1];
+
+/** An event emitter that most often has no listener, and makes its `EventEmitter` for the first one. */
+export class LazyEmitter {
+  #emitter: EventEmitter | undefined;
+
+  on(event: string, listener: Listener): this {
+    this.#listened().on(event, listener);
+    return this;
+  }
+
+  once(event: string, listener: Listener): this {
+    this.#listened().once(event, listener);
+    return this;
+  }
+
+  off(event: string, listener: Listener): this {
+    this.#emitter?.off(event, listener);
+    return this;
+  }
+
+  removeAllListeners(event: string): this {
+    this.#emitter?.removeAllListeners(event);
+    return this;
+  }
+
+  /** Returns whether anything listened. */
+  emit(event: string, ...args: unknown[]): boolean {
+    return this.#emitter?.emit(event, ...args) ?? false;
+  }
+
+  #listened(): EventEmitter {
+    return (this.#emitter ??= new EventEmitter());
+  }
+}
+
+/** Base class of responses: what the client does goes to the follower, then to any listeners. */
+export abstract class FollowedResponse extends LazyEmitter {
+  follower: ResponseFollower | undefined;
+  bytesSent = 0;
+
+  drained(): void {
+    this.follower?.drained();
+    this.emit('drain');
+  }
+
+  protected closed(): void {
+    this.follower?.clientClosed();
+    this.emit('close');
+  }
+}
+
+/** The connection of a request and its response. */
+export interface MessageConnection {
   readonly socket: Socket;
+  readonly keepAliveHint: string;
   read(): void;
   release(): void;
+  answered(): void;
 }
 
 export class Http1Request extends LazyEmitter implements IncomingRequest {
@@ -29,11 +84,11 @@ export class Http1Request extends LazyEmitter implements IncomingRequest {
   readableEnded = false;
   /** Whether the reader of the body accepts more data. */
   isFlowing = false;
-  readonly #source: BodySource;
+  readonly #connection: MessageConnection;
 
-  constructor(source: BodySource, { method, target, minor, fields }: RequestParser) {
+  constructor(connection: MessageConnection, { method, target, minor, fields }: RequestParser) {
     super();
-    this.#source = source;
+    this.#connection = connection;
     this.method = method;
     this.url = target;
     this.httpVersion = minor === 1 ? '1.1' : '1.0';
@@ -41,11 +96,11 @@ export class Http1Request extends LazyEmitter implements IncomingRequest {
   }
 
   get socket(): Socket {
-    return this.#source.socket;
+    return this.#connection.socket;
   }
 
   release(): void {
-    this.#source.release();
+    this.#connection.release();
   }
 
   isPaused(): boolean {
@@ -61,7 +116,7 @@ export class Http1Request extends LazyEmitter implements IncomingRequest {
   resume(): this {
     if (this.isFlowing) return this;
     this.isFlowing = true;
-    process.nextTick(readOn, this.#source);
+    process.nextTick(readOn, this.#connection);
     return this;
   }
 
@@ -72,19 +127,13 @@ export class Http1Request extends LazyEmitter implements IncomingRequest {
   }
 }
 
-function readOn(source: BodySource): void {
-  source.read();
+export function readOn(connection: MessageConnection): void {
+  connection.read();
 }
 
 /** A WebSocket, the only protocol that is forwarded, needs at least HTTP/1.1 (RFC 6455 4.1). */
 export function asksForWebSocket({ httpVersion, rawHeaders }: ParsedRequest): boolean {
   return httpVersion === '1.1' && firstField(rawHeaders, 'upgrade')?.toLowerCase() === 'websocket';
-}
-
-export interface AnsweredConnection {
-  readonly socket: Socket;
-  readonly keepAliveHint: string;
-  answered(): void;
 }
 
 let dateSecond = 0;
@@ -100,7 +149,7 @@ export class Http1Response extends FollowedResponse implements OutgoingResponse 
   shouldKeepAlive: boolean;
   headersSent = false;
   chunkedEncoding = false;
-  readonly #connection: AnsweredConnection;
+  readonly #connection: MessageConnection;
   readonly #socket: Socket;
   readonly #isHead: boolean;
   readonly #minor: number;
@@ -113,7 +162,7 @@ export class Http1Response extends FollowedResponse implements OutgoingResponse 
   #isAbandoned = false;
 
   /** @param persistent whether the request allows the connection to be reused */
-  constructor(connection: AnsweredConnection, method: string, minor: number, persistent: boolean) {
+  constructor(connection: MessageConnection, method: string, minor: number, persistent: boolean) {
     super();
     this.#connection = connection;
     this.#socket = connection.socket;

@@ -45,22 +45,50 @@ const HEAD_SIZES = 2;
 const CLOSE_GRACE_MS = 1_000;
 const MAX_SWEEP_MS = 1_000;
 
-interface Connection {
+class Connection {
   readonly socket: Socket;
   readonly session: ServerHttp2Session;
-  readonly streams: Map<ServerHttp2Stream, number>;
+  readonly streams = new Map<ServerHttp2Stream, number>();
   /** Complete responses that the client has not read, by the time when this was first noticed. */
-  readonly waiting: Map<ServerHttp2Stream, number>;
+  readonly waiting = new Map<ServerHttp2Stream, number>();
   readonly bodies: UnreadBodies;
-  served: boolean;
-  idleSince: number;
+  served = false;
+  idleSince = performance.now();
   /** When its end was announced; null before that. */
-  closingAt: number | null;
-  /** 1, or {@link PROXY_FACTOR}. */
-  readonly allowance: number;
-  resets: number;
-  resetsAt: number;
-  intactAt: number;
+  closingAt: number | null = null;
+  readonly #allowance: number;
+  #resets: number;
+  #resetsAt = this.idleSince;
+  #intactAt = 0;
+
+  /** @param allowance 1, or {@link PROXY_FACTOR} */
+  constructor(socket: Socket, session: ServerHttp2Session, allowance: number) {
+    this.socket = socket;
+    this.session = session;
+    this.bodies = new UnreadBodies(session, this.streams, allowance);
+    this.#allowance = allowance;
+    this.#resets = allowance * RESETS;
+  }
+
+  /** Checks a session that has read something since it was last known to be intact. */
+  check(): void {
+    const { bytesRead } = this.socket;
+    if (bytesRead === this.#intactAt) return;
+    destroyIfBroken(this.session, this.socket, () => (this.#intactAt = bytesRead));
+  }
+
+  /**
+   * Counts the end of a stream; returns whether the client has too many rapid resets. Only one most of whose
+   * streams are such resets runs out: every other stream offsets one.
+   */
+  countReset(isRapid: boolean, now: number): boolean {
+    const since = (now - this.#resetsAt) / 1_000;
+    const most = this.#allowance * RESETS;
+    const remaining = Math.min(most, this.#resets + since * this.#allowance * RESETS_PER_SECOND);
+    this.#resets = isRapid ? remaining - 1 : remaining + 1;
+    this.#resetsAt = now;
+    return this.#resets < 0;
+  }
 }
 
 /** @param rawHeaders flat, pseudo-header fields included */
@@ -178,14 +206,16 @@ export class Http2Connections {
         each.socket.destroy();
         continue;
       }
-      checkSession(each);
+      each.check();
       // Node waits until the last frame is sent, and a client that does not read would keep the connection.
       if (each.session.destroyed) each.closingAt ??= now;
       const isIdle = each.streams.size === 0 || each.session.destroyed;
       if (isIdle && each.closingAt !== null) {
         if (this.#isOver(each, each.closingAt, now)) each.socket.destroy();
       } else if (isIdle) {
-        if (now - each.idleSince >= (each.served ? keep_alive : head_timeout)) this.#close(each);
+        if (now - each.idleSince < (each.served ? keep_alive : head_timeout)) continue;
+        each.closingAt = now;
+        each.session.close();
       } else {
         this.#resetUnreadStreams(each, now);
       }
@@ -204,23 +234,7 @@ export class Http2Connections {
   }
 
   #watch(socket: Socket, session: ServerHttp2Session): void {
-    const now = performance.now();
-    const allowance = this.#isProxy(socket) ? PROXY_FACTOR : 1;
-    const streams = new Map<ServerHttp2Stream, number>();
-    const connection: Connection = {
-      socket,
-      session,
-      streams,
-      bodies: new UnreadBodies(session, streams, allowance),
-      waiting: new Map(),
-      served: false,
-      idleSince: now,
-      closingAt: null,
-      allowance,
-      resets: allowance * RESETS,
-      resetsAt: now,
-      intactAt: 0,
-    };
+    const connection = new Connection(socket, session, this.#isProxy(socket) ? PROXY_FACTOR : 1);
     this.#open.add(connection);
     const { head_timeout } = this.#limits;
     this.#sweeping ??= setInterval(() => this.sweep(), Math.min(MAX_SWEEP_MS, head_timeout / 2)).unref();
@@ -283,8 +297,8 @@ export class Http2Connections {
     connection.bodies.released();
     connection.idleSince = now;
     if (connection.session.destroyed) return;
-    countReset(connection, age < RAPID_MS && isAbortedByClient(stream), now);
-    if (connection.resets < 0) this.#destroy(connection, constants.NGHTTP2_ENHANCE_YOUR_CALM);
+    if (connection.countReset(age < RAPID_MS && isAbortedByClient(stream), now))
+      this.#destroy(connection, constants.NGHTTP2_ENHANCE_YOUR_CALM);
   }
 
   /** Closes streams whose complete response the client does not read; they would be kept forever. */
@@ -301,33 +315,11 @@ export class Http2Connections {
     }
   }
 
-  #close(connection: Connection): void {
-    connection.closingAt = performance.now();
-    connection.session.close();
-  }
-
   #destroy({ session }: Connection, code?: number): void {
     // Node sends the code only together with an error.
     if (code === undefined) session.destroy();
     else session.destroy(new Error('the client abuses the connection'), code);
   }
-}
-
-/** Checks a session that has read something since it was last known to be intact. */
-function checkSession(connection: Connection): void {
-  const { socket, session } = connection;
-  const { bytesRead } = socket;
-  if (bytesRead === connection.intactAt) return;
-  destroyIfBroken(session, socket, () => (connection.intactAt = bytesRead));
-}
-
-/** Only a client most of whose streams are rapid resets runs out: every other stream offsets one. */
-function countReset(connection: Connection, isRapid: boolean, now: number): void {
-  const { allowance, resets, resetsAt } = connection;
-  const since = (now - resetsAt) / 1_000;
-  const remaining = Math.min(allowance * RESETS, resets + since * allowance * RESETS_PER_SECOND);
-  connection.resets = isRapid ? remaining - 1 : remaining + 1;
-  connection.resetsAt = now;
 }
 
 /**

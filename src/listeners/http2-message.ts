@@ -1,7 +1,7 @@
 import { constants, type IncomingHttpHeaders, type ServerHttp2Stream } from 'node:http2';
 import type { Socket } from 'node:net';
 import type { IncomingRequest, OutgoingResponse } from '../http/exchange.js';
-import { FollowedResponse, LazyEmitter } from './lazy-emitter.js';
+import { FollowedResponse, LazyEmitter } from './http1-message.js';
 import { forbidsContent } from '../domain/methods.js';
 import { isGrpcType } from '../http/http2-fields.js';
 import { type Http2Fields, http2Fields } from '../http/http2.js';

@@ -16,9 +16,8 @@ import { parserLimits } from '../http/read-head.js';
 import { refusalReply } from '../http/replies.js';
 import { guarded } from '../util/async.js';
 import { DEFAULT_LIMITS } from '../http1/events.js';
-import type { UnreadableInput } from '../pipeline/access-log.js';
-import type { RefusalAnswer, UpgradeListener, ListenerLimits } from './http1-input.js';
-import { Http1Connections } from './http1-connections.js';
+import type { Http1Settings, ListenerLimits, RefusalAnswer } from './http1-input.js';
+import { Http1Connections } from './http1-connection.js';
 import { Http2Connections, serveStream } from './http2-connections.js';
 import { createLogThrottle } from '../util/time.js';
 import { readFileSync } from 'node:fs';
@@ -45,13 +44,7 @@ export interface PublicServer extends Server {
 }
 
 /** The handlers of a port. */
-export interface PortHandlers {
-  readonly serve: Serve;
-  /** Null for a port that never switches protocols: it serves such requests like any other. */
-  readonly upgrade: UpgradeListener | null;
-  /** Called for input that cannot be parsed. It is refused, and its connection closed. */
-  readonly unreadable: (input: UnreadableInput) => void;
-  readonly fault: (error: unknown) => void;
+export interface PortHandlers extends Pick<Http1Settings, 'serve' | 'upgrade' | 'unreadable' | 'fault'> {
   readonly answerOf?: RefusalAnswer;
   /** Whether a peer sends the requests of many clients, which share the limits of its connection. */
   readonly isProxy?: (peer: Socket) => boolean;
@@ -67,7 +60,7 @@ export function createPublicServer(
   handlers: PortHandlers,
   h2c = false,
 ): PublicServer {
-  const { serve, upgrade, unreadable, fault, answerOf = refusalReply, isProxy = () => false } = handlers;
+  const { serve, fault, answerOf = refusalReply, isProxy = () => false } = handlers;
   const closed = (error: unknown, socket: Duplex): void => {
     socket.destroy();
     fault(error);
@@ -83,14 +76,11 @@ export function createPublicServer(
     isProxy,
   );
   const settings = {
+    ...handlers,
+    answerOf,
     limits: { ...DEFAULT_LIMITS, ...parserLimits(limits) },
     keepAliveHint: `timeout=${Math.floor(limits.keep_alive / 1_000)}`,
-    serve,
-    upgrade,
     http2: certificate === null && h2c ? (socket: Socket) => acceptHttp2(http2, socket) : null,
-    answerOf,
-    unreadable,
-    fault,
   };
   const http1 = new Http1Connections(settings, limits);
   if (certificate !== null) return createTlsServer(certificate, limits.head_timeout, http1, http2, closed);
@@ -192,20 +182,10 @@ export type ListenSection = 'listen' | 'admin' | 'decision' | 'decision.grpc';
 /** Codes of system errors about the host of an address. */
 const NO_ADDRESS: ReadonlySet<string> = new Set(['ENOTFOUND', 'EAI_AGAIN', 'EADDRNOTAVAIL']);
 
-/** A port cannot be opened. The message names the setting, but not the host that it has. */
-class ListenError extends Error {
-  readonly code: string | undefined;
+type ListenError = NodeJS.ErrnoException & { readonly port?: number };
 
-  constructor(error: NodeJS.ErrnoException & { readonly port?: number }, section: ListenSection) {
-    super(describe(error, section));
-    this.code = error.code;
-  }
-}
-
-function describe(
-  { code, port, message }: NodeJS.ErrnoException & { readonly port?: number },
-  section: ListenSection,
-): string {
+/** Says why a port cannot be opened, and names the setting, but not the host that it has. */
+function describe({ code, port, message }: ListenError, section: ListenSection): string {
   if (code === 'EADDRINUSE') {
     const setting = section === 'listen' ? '--port (demo) or listen.port' : `${section}.port`;
     return `port ${port} is already in use; choose another one with ${setting} (configuration); 0 picks a free one`;
@@ -216,14 +196,15 @@ function describe(
   return message;
 }
 
-/** Returns the base URL with the actual port, which differs when `port` is 0. @throws ListenError */
+/** Returns the base URL with the actual port, which differs when `port` is 0. @throws Error */
 export async function listen(
   server: Server,
   { host, port }: { readonly host: string; readonly port: number },
   section: ListenSection = 'listen',
 ): Promise<string> {
   await new Promise<void>((resolve, fail) => {
-    const reject = (error: Error) => fail(new ListenError(error, section));
+    const reject = (error: ListenError) =>
+      fail(Object.assign(new Error(describe(error, section)), { code: error.code }));
     server.once('error', reject);
     server.listen({ host, port, backlog: 4096 }, () => {
       server.off('error', reject);

@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net';
 import { withoutSegments } from '../domain/path.js';
-import type { Refusal } from '../domain/refusal.js';
+import { overloaded, type Refusal } from '../domain/refusal.js';
 import type { Admitted } from '../gate/gate.js';
 import type { ParsedRequest } from '../http/exchange.js';
 import { refusalReply } from '../http/replies.js';
@@ -16,7 +16,7 @@ import {
   type Recipient,
   writeRefusal,
 } from '../pipeline/handle.js';
-import { expiryFields, newRecord, newRequestId, traceCall } from '../pipeline/record.js';
+import { expiryFields, newRecord, traceCall } from '../pipeline/record.js';
 import { refuseWebSocket } from '../upstream/handshake.js';
 import type { Services, Serving } from '../pipeline/services.js';
 import type { Stream, StreamRevalidator } from '../pipeline/streams.js';
@@ -25,12 +25,12 @@ import type { InFlight } from '../upstream/forward.js';
 /** The entrance for WebSocket handshakes: allowed ones become a tunnel to the upstream. */
 export function createUpgradeListener(serving: Serving, streams: StreamRevalidator): UpgradeListener {
   return (req, socket, headBytes) => {
-    closeAtError(socket);
+    socket.on('error', destroyThis);
     handle(new HandshakeExchange(serving, streams, req, socket, headBytes), WEBSOCKET);
   };
 }
 
-const SHUTTING_DOWN: Refusal = { refusal: 'overloaded', detail: 'The server is shutting down' };
+const SHUTTING_DOWN = overloaded('The server is shutting down');
 
 const WEBSOCKET: Entrance<HandshakeExchange> = {
   forwards: true,
@@ -58,7 +58,7 @@ class HandshakeExchange implements Exchange, Stream {
   readonly peer: Socket;
   readonly headBytes: Buffer;
   readonly recipient: Recipient;
-  readonly record = newRecord(newRequestId());
+  readonly record = newRecord();
   isForwarded = false;
   handshake: InFlight | undefined;
   isOpen = false;
@@ -142,8 +142,11 @@ function openTunnel(
         streams.end(watched);
         return;
       }
-      countOpen(socket);
-      socket.once('close', () => streams.end(watched));
+      openWebSockets.inc();
+      socket.once('close', () => {
+        openWebSockets.dec();
+        streams.end(watched);
+      });
     },
   });
   exchange.isForwarded = true;
@@ -161,19 +164,7 @@ function recipientOf(socket: Socket): Recipient {
   };
 }
 
-/**
- * Closes a connection at its first error. All connections share the listener: a closure would retain its
- * request.
- */
-function closeAtError(connection: Socket): void {
-  connection.on('error', destroyThis);
-}
-
+/** A function of the module: a closure would retain the request of its connection. */
 function destroyThis(this: Socket): void {
   this.destroy();
-}
-
-function countOpen(socket: Socket): void {
-  openWebSockets.inc();
-  socket.once('close', () => openWebSockets.dec());
 }

@@ -55,14 +55,7 @@ export type AddressKind = 'public' | 'private' | 'reserved';
 
 /** Loopback, private networks, and a provider's shared address space (RFC 1918, 4193, 6598, 2544). */
 const PRIVATE = ranges(
-  '127.0.0.0/8',
-  '10.0.0.0/8',
-  '172.16.0.0/12',
-  '192.168.0.0/16',
-  '100.64.0.0/10',
-  '198.18.0.0/15',
-  '::1',
-  'fc00::/7',
+  '127.0.0.0/8 10.0.0.0/8 172.16.0.0/12 192.168.0.0/16 100.64.0.0/10 198.18.0.0/15 ::1 fc00::/7',
 );
 
 /**
@@ -70,30 +63,16 @@ const PRIVATE = ranges(
  * their metadata service, and IPv6 that carries IPv4 through a relay (6to4, Teredo).
  */
 const RESERVED = ranges(
-  '0.0.0.0/8',
-  '169.254.0.0/16',
-  '192.0.0.0/24',
-  '192.0.2.0/24',
-  '192.88.99.0/24',
-  '198.51.100.0/24',
-  '203.0.113.0/24',
-  '224.0.0.0/4',
-  '240.0.0.0/4',
-  '2001::/23',
-  '2001:db8::/32',
-  '2002::/16',
-  '3fff::/20',
+  '0.0.0.0/8 169.254.0.0/16 192.0.0.0/24 192.0.2.0/24 192.88.99.0/24 198.51.100.0/24 203.0.113.0/24',
+  '224.0.0.0/4 240.0.0.0/4 2001::/23 2001:db8::/32 2002::/16 3fff::/20',
   // Metadata services at other addresses: Alibaba Cloud, Azure, AWS, Google Cloud.
-  '100.100.100.200/32',
-  '168.63.129.16/32',
-  'fd00:ec2::/32',
-  'fd20:ce::254/128',
+  '100.100.100.200/32 168.63.129.16/32 fd00:ec2::/32 fd20:ce::254/128',
 );
 
 /** The only IPv6 range that is routed between networks. */
 const GLOBAL_IPV6 = ranges('2000::/3');
 /** IPv4 behind a translator (RFC 6052). The other NAT64 prefix is for use inside one network. */
-const NAT64 = ranges('64:ff9b::/96'); // prettier-ignore
+const NAT64 = ranges('64:ff9b::/96');
 
 /** An IPv4 address embedded in IPv6 is classified as that IPv4 address. */
 export function kindOfAddress(address: string): AddressKind {
@@ -105,10 +84,7 @@ export function kindOfAddress(address: string): AddressKind {
   return bytes.length === 4 || isInRanges(GLOBAL_IPV6, address) ? 'public' : 'reserved';
 }
 
-function ranges(...texts: readonly string[]): AddressRange[] {
-  return texts.map((text) => {
-    const range = parseRange(text);
-    if (range === undefined) throw new Error(`${text} is not an address range`);
-    return range;
-  });
+/** @param lists ranges, separated by spaces */
+function ranges(...lists: readonly string[]): AddressRange[] {
+  return lists.flatMap((list) => list.split(' ')).map((text) => parseRange(text) as AddressRange);
 }

@@ -9,7 +9,7 @@ import { destinationOf, type Log } from '../observe/log.js';
 import { unreadableRequests } from '../observe/metrics/requests.js';
 import { maskedStart } from '../util/text.js';
 import { type Decision, describePosition } from '../policy/decide.js';
-import { emptyRecord, type RequestRecord } from './record.js';
+import { RequestRecord } from './record.js';
 
 const MAX_TEXT = 512;
 
@@ -206,7 +206,7 @@ export interface UnreadableInput {
 export function recordUnreadable(accessLog: AccessLog, { refusal, peer, response }: UnreadableInput): void {
   unreadableRequests.inc({ reason: refusal.refusal });
   if (response === null) return;
-  const record = emptyRecord(response.requestId);
+  const record = new RequestRecord(response.requestId);
   record.peer = peerAddress(peer);
   record.outcome = refusal.refusal;
   record.status = response.status;

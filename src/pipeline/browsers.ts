@@ -62,12 +62,7 @@ export class CorsRules {
 }
 
 /** Where browsers are sent instead of being refused. */
-export interface LoginPages {
-  /** Returns the path of the web page; null when there is none on a host. */
-  readonly pageOf: (host: string) => string | null;
-  /** Returns where to redirect a browser that was refused `/` of a host; null for no redirect. */
-  readonly homeOf: (host: string) => string | null;
-}
+export type LoginPages = Pick<Sites, 'pageOf' | 'homeOf'>;
 
 /**
  * Returns the redirect of a browser to the web page, for a page that needs a session or the service's own
@@ -78,12 +73,12 @@ export function loginRedirect(
   head: RequestHead,
   refusal: Refusal,
   loginPath: string | null,
-  { pageOf, homeOf }: LoginPages,
+  pages: LoginPages,
 ): { readonly status: number; readonly headers: readonly string[] } | null {
-  const page = logsOutAgain(head, refusal) ? pageOf(head.client.host) : null;
-  const location = page ?? loginAddress(head, refusal, loginPath, pageOf);
+  const page = logsOutAgain(head, refusal) ? pages.pageOf(head.client.host) : null;
+  const location = page ?? loginAddress(head, refusal, loginPath, pages);
   if (location !== null) return { status: 303, headers: ['Location', location] };
-  const home = opensHome(head, refusal) ? homeOf(head.client.host) : null;
+  const home = opensHome(head, refusal) ? pages.homeOf(head.client.host) : null;
   return home === null ? null : { status: 302, headers: ['Location', home] };
 }
 
@@ -95,10 +90,10 @@ export function loginAddress(
   head: RequestHead,
   { refusal }: Refusal,
   loginPath: string | null,
-  pageOf: LoginPages['pageOf'],
+  pages: LoginPages,
 ): string | null {
   if (loginPath === null || refusal !== 'unauthenticated' || !opensPage(head)) return null;
-  const page = pageOf(head.client.host);
+  const page = pages.pageOf(head.client.host);
   if (page === null) return null;
   const back = ownPath(head.target);
   const query = back === undefined ? '' : `?${new URLSearchParams({ return_to: back }).toString()}`;

@@ -1,5 +1,5 @@
 import { createLogThrottle } from '../util/time.js';
-import { type Refusal, Unavailable } from '../domain/refusal.js';
+import { malformed, type Refusal, Unavailable } from '../domain/refusal.js';
 import { type Fault, FAULTS, type OtherProtocol } from '../http1/events.js';
 import type { Log } from '../observe/log.js';
 
@@ -11,10 +11,7 @@ export function parseRefusal(fault: Fault, at?: number): Refusal {
   switch (fault) {
     case 'head_too_large':
     case 'trailers_too_large':
-      return {
-        refusal: 'fields_too_large',
-        detail: 'the header fields together are too long',
-      };
+      return { refusal: 'fields_too_large', detail: 'the header fields together are too long' };
     case 'target_too_long':
       return { refusal: 'target_too_long', detail: 'the request target is too long' };
     case 'too_many_fields':
@@ -24,8 +21,7 @@ export function parseRefusal(fault: Fault, at?: number): Refusal {
       return { refusal: 'body_too_large', detail: 'the chunk extensions are too long' };
     default: {
       const where = at === undefined ? '' : ` at byte ${at}`;
-      const detail = `the request is not well-formed HTTP/1.1: ${fault}${where} (${FAULTS[fault]})`;
-      return { refusal: 'malformed', detail };
+      return malformed(`the request is not well-formed HTTP/1.1: ${fault}${where} (${FAULTS[fault]})`);
     }
   }
 }
@@ -37,7 +33,7 @@ const OTHER_PROTOCOLS: Readonly<Record<OtherProtocol, string>> = {
 
 /** Returns the refusal for the first bytes of another protocol than HTTP/1.1. */
 export function otherProtocolRefusal(protocol: OtherProtocol): Refusal {
-  return { refusal: 'malformed', detail: OTHER_PROTOCOLS[protocol] };
+  return malformed(OTHER_PROTOCOLS[protocol]);
 }
 
 export type FaultLog = (error: unknown, message: string, requestId?: string) => void;

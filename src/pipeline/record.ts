@@ -12,73 +12,49 @@ import type { Route } from '../policy/route.js';
 import { formatTime } from '../util/time.js';
 import type { Upstream } from '../upstream/upstreams.js';
 
-export interface RequestRecord {
+export class RequestRecord {
   readonly requestId: string;
   /** `performance.now()` when the head was read. The times below use the same clock. */
-  readonly startedAt: number;
-  head: RequestHead | null;
+  readonly startedAt = performance.now();
+  head: RequestHead | null = null;
   /** The request line of a method that is not served; null for all other requests. */
-  unserved: { readonly method: string; readonly path: string } | null;
+  unserved: { readonly method: string; readonly path: string } | null = null;
   /**
    * Address of the connection's other end, for a head that was refused: nobody reads what a proxy says in it.
    */
-  peer: string | undefined;
-  route: string | null;
-  endpoint: string | null;
-  action: string | null;
-  subject: Subject | null;
+  peer: string | undefined = undefined;
+  route: string | null = null;
+  endpoint: string | null = null;
+  action: string | null = null;
+  subject: Subject | null = null;
   /** The policy's decision; null where the policy was not asked. */
-  decision: Decision | null;
+  decision: Decision | null = null;
   /** Where the route sends browsers, if it refused the request ({@link Route.loginPath}). */
-  loginPath: string | null;
+  loginPath: string | null = null;
   /** Whether the gate and the steps after it let the request through; null when the gate was not asked. */
-  admitted: boolean | null;
-  decidedAt: number | null;
-  upstream: string | null;
-  upstreamAddress: string | undefined;
+  admitted: boolean | null = null;
+  decidedAt: number | null = null;
+  upstream: string | null = null;
+  upstreamAddress: string | undefined = undefined;
   /** When the request was sent to the upstream, and when the first byte of the response arrived. */
-  sentAt: number | null;
-  firstByteAt: number | null;
-  upstreamStatus: number | null;
+  sentAt: number | null = null;
+  firstByteAt: number | null = null;
+  upstreamStatus: number | null = null;
   /** `forwarded`, `answered`, `aborted`, or the tag of the refusal. */
-  outcome: string;
-  status: number | null;
-  detail: string | undefined;
-  trace: RequestTrace | undefined;
-  finished: boolean;
+  outcome = 'aborted';
+  status: number | null = null;
+  detail: string | undefined = undefined;
+  trace: RequestTrace | undefined = undefined;
+  finished = false;
+
+  constructor(requestId: string) {
+    this.requestId = requestId;
+  }
 }
 
-export function newRecord(requestId: string): RequestRecord {
+export function newRecord(): RequestRecord {
   countStarted();
-  return emptyRecord(requestId);
-}
-
-export function emptyRecord(requestId: string): RequestRecord {
-  return {
-    requestId,
-    startedAt: performance.now(),
-    head: null,
-    unserved: null,
-    peer: undefined,
-    route: null,
-    endpoint: null,
-    action: null,
-    subject: null,
-    decision: null,
-    loginPath: null,
-    admitted: null,
-    decidedAt: null,
-    upstream: null,
-    upstreamAddress: undefined,
-    sentAt: null,
-    firstByteAt: null,
-    upstreamStatus: null,
-    outcome: 'aborted',
-    status: null,
-    detail: undefined,
-    trace: undefined,
-    finished: false,
-  };
+  return new RequestRecord(newRequestId());
 }
 
 export function noteRoute(record: RequestRecord, route: Route | null): void {

@@ -27,7 +27,8 @@ export interface Serving {
   readonly isDraining: boolean;
 }
 
-export interface Services extends LoginPages {
+export interface Services {
+  readonly pages: LoginPages;
   readonly readHead: HeadReader;
   readonly schemes: AcceptedSchemes;
   readonly challenge: Challenge;

@@ -56,25 +56,18 @@ export class ShadowDifferences {
   readonly #since = Date.now();
   readonly #list = new Frequent<ShadowDifference>(MAX_DIFFERENCES);
   readonly #changes = { would_refuse: 0, would_allow: 0 };
-  #compared = 0;
-  #notCompared = 0;
+  compared = 0;
+  notCompared = 0;
 
   constructor(version: string) {
     this.version = version;
   }
 
-  compared(): void {
-    this.#compared += 1;
-  }
-
-  notCompared(): void {
-    this.#notCompared += 1;
-  }
-
   note(change: Change, head: RequestHead, live: Verdict, shadow: Verdict): void {
     this.#changes[change] += 1;
-    const subject = live.subject ?? shadow.subject;
-    const key = `${change}\n${keyOfOutcome(live)}\n${keyOfOutcome(shadow)}\n${keyOfCaller(subject)}`;
+    const caller = callerOf(live.subject ?? shadow.subject);
+    const difference = { change, ...caller, live: outcomeOf(live), shadow: outcomeOf(shadow) };
+    const key = JSON.stringify(difference);
     const known = this.#list.get(key);
     const { userAgent } = head;
     // It is made printable only when it is read.
@@ -86,9 +79,8 @@ export class ShadowDifferences {
       known.count += 1;
       return;
     }
-    const [liveSide, shadowSide] = [outcomeOf(live), outcomeOf(shadow)];
-    this.#list.add(key, { change, ...callerOf(subject), live: liveSide, shadow: shadowSide, user_agent, lastAt });
-  } // prettier-ignore
+    this.#list.add(key, { ...difference, user_agent, lastAt });
+  }
 
   counts(): ShadowDifferenceCounts {
     const { items, floor } = this.#list.list();
@@ -99,8 +91,8 @@ export class ShadowDifferences {
     return {
       version: this.version,
       since: this.#since,
-      compared: this.#compared,
-      notCompared: this.#notCompared,
+      compared: this.compared,
+      notCompared: this.notCompared,
       changes: { ...this.#changes },
       list: { items: shownItems, floor },
     };
@@ -164,11 +156,6 @@ function outcomeOf(verdict: Verdict): PolicyOutcome {
   };
 }
 
-function keyOfOutcome(verdict: Verdict): string {
-  const { route, action, refusal } = verdict;
-  return `${refusal?.refusal ?? ''}\n${routeLabel(route) ?? ''}\n${action ?? ''}\n${positionOf(verdict)?.path ?? ''}`;
-}
-
 function positionOf({ decision, route }: Verdict) {
   return decision === null ? (route?.position ?? null) : (decision.rule?.position ?? null);
 }
@@ -181,18 +168,6 @@ function callerOf(subject: Subject | null): Caller {
   if (credential !== 'jwt') return { credential, token_id: subject.token.id, ...owner };
   const { issuer, subject: claimed } = subject.jwt;
   return { credential, token_id: null, issuer, subject: shown(claimed) ?? '', ...owner };
-}
-
-function keyOfCaller(subject: Subject | null): string {
-  if (subject === null) return '';
-  switch (subject.credential) {
-    case 'session':
-      return `session ${subject.user.id}`;
-    case 'jwt':
-      return `jwt ${subject.jwt.issuer} ${subject.jwt.subject.slice(0, MAX_TEXT)} ${subject.user.id}`;
-    default:
-      return `token ${subject.token.id}`;
-  }
 }
 
 /** Text from outside, truncated, with tokens masked and control characters escaped. */
@@ -243,10 +218,10 @@ export class Shadow {
   #compare(head: RequestHead, live: Verdict, shadow: Verdict): void {
     const { differences } = this;
     if (isUnknown(shadow)) {
-      differences.notCompared();
+      differences.notCompared += 1;
       return;
     }
-    differences.compared();
+    differences.compared += 1;
     const isRefused = shadow.refusal !== undefined;
     if (isRefused === (live.refusal !== undefined)) return;
     // The shadow policy does not count writes. A user without remaining writes has none by any policy.
@@ -257,7 +232,7 @@ export class Shadow {
   }
 
   #fault(error: unknown, requestId: string): void {
-    this.differences.notCompared();
+    this.differences.notCompared += 1;
     this.#logFault(error, 'shadow policy check failed; request served without it', requestId);
   }
 }

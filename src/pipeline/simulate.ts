@@ -4,7 +4,6 @@ import type { LoadedConfig } from '../config/load.js';
 import { defaultUpstream, headNames, vendorNames } from '../config/derived.js';
 import { compilePolicy } from '../config/policy.js';
 import type { Subject } from '../domain/credential.js';
-import type { Refusal } from '../domain/refusal.js';
 import { digestOfField, isMadeUp } from '../domain/secret.js';
 import type { Session } from '../domain/session.js';
 import type { EpochMs } from '../util/time.js';
@@ -25,10 +24,10 @@ import type { RequestHead } from '../http/head.js';
 import { type HeadLimits, type HeadReader, createHeadReader, parserLimits } from '../http/read-head.js';
 import type { Store } from '../store/core/store.js';
 import type { TokenWithOwner } from '../store/core/token-records.js';
-import { CorsRules, type LoginPages, loginRedirect } from './browsers.js';
+import { CorsRules, loginRedirect } from './browsers.js';
 import { parseRefusal } from './faults.js';
 import { isHandshake, refuseWebSocket } from '../upstream/handshake.js';
-import { LINE_BYTES } from '../http/fields.js';
+import { firstField, LINE_BYTES } from '../http/fields.js';
 import type { Fault } from '../http1/events.js';
 import { Framing, fieldFault } from '../http1/framing.js';
 
@@ -57,7 +56,6 @@ export class Simulator {
   readonly #authenticator: Authenticator | null;
   readonly #store: Store | null;
   readonly #cors: CorsRules;
-  readonly #pages: LoginPages;
 
   /**
    * @param store null when there is none: then no tokens exist, and any token id counts as the caller's own
@@ -71,7 +69,6 @@ export class Simulator {
     this.#store = store;
     this.#keyName = vendorNames(config.interface).key;
     this.#cors = new CorsRules(sites, config.cors);
-    this.#pages = { pageOf: (host) => sites.pageOf(host), homeOf: (host) => sites.homeOf(host) };
     this.#readHead = createHeadReader(
       headNames(config),
       config.limits,
@@ -97,29 +94,20 @@ export class Simulator {
   }
 
   /** A key or a session in the fields of an anonymous request is looked up; a JWT there is not accepted. */
-  async simulate({ as, ...request }: SimulatedRequest, now: EpochMs): Promise<Explanation> {
-    const { method, target } = request;
-    const head = this.#read(request, as !== 'anonymous' && 'key' in as ? [this.#keyName, as.key] : []);
+  async simulate(
+    { method, target, fields = [], address = '127.0.0.1', as }: SimulatedRequest,
+    now: EpochMs,
+  ): Promise<Explanation> {
+    const key = as !== 'anonymous' && 'key' in as ? [this.#keyName, as.key] : [];
+    const rawHeaders = wireFields([...fields, ...key]);
+    const socket = { remoteAddress: address };
+    const fault = parserFault(target, rawHeaders, this.#loaded.config.limits);
+    const head =
+      fault === undefined
+        ? this.#readHead({ method, url: target, httpVersion: '1.1', rawHeaders, socket })
+        : parseRefusal(fault);
     if ('refusal' in head) return explainRefused(method, target, head);
     return this.#explain(head, as, now);
-  }
-
-  /** @param credential the field with the caller's key: its name and value */
-  #read(
-    { method, target, fields = [], address = '127.0.0.1' }: Omit<SimulatedRequest, 'as'>,
-    credential: readonly string[],
-  ): RequestHead | Refusal {
-    const given = [...fields, ...credential];
-    const rawHeaders = wireFields(given);
-    const fault = parserFault(target, rawHeaders, this.#loaded.config.limits);
-    if (fault !== undefined) return parseRefusal(fault);
-    return this.#readHead({
-      method,
-      url: target,
-      httpVersion: '1.1',
-      rawHeaders,
-      socket: { remoteAddress: address },
-    });
   }
 
   async #explain(head: RequestHead, as: SimulatedCaller, now: EpochMs): Promise<Explanation> {
@@ -137,7 +125,7 @@ export class Simulator {
       redirectOf: (refusal, route) =>
         upgrades || sendsToken(as)
           ? undefined
-          : loginRedirect(head, refusal, route?.loginPath ?? null, this.#pages)?.status,
+          : loginRedirect(head, refusal, route?.loginPath ?? null, this.#parts.sites)?.status,
     });
     if (explanation.verdict.outcome !== 'unauthenticated') return explanation;
     return { ...explanation, note: await this.#whyNot(as, head) };
@@ -206,7 +194,8 @@ function sendsToken(as: SimulatedCaller): boolean {
 
 /** Returns fields as the parser returns those of a client that sends them as UTF-8, with a `Host`. */
 function wireFields(fields: readonly string[]): string[] {
-  return [...(hasHost(fields) ? [] : ['Host', 'localhost']), ...fields.map(asWireText)];
+  const host = firstField(fields, 'host') === undefined ? ['Host', 'localhost'] : [];
+  return [...host, ...fields.map(asWireText)];
 }
 
 /** Returns why the parser would refuse a target or fields; undefined if it would not. */
@@ -229,8 +218,4 @@ function parserFault(target: string, fields: readonly string[], limits: HeadLimi
 /** As the parser returns it: trimmed, with each UTF-8 byte as one Latin-1 character. */
 function asWireText(text: string): string {
   return Buffer.from(text.replace(/^[ \t]+|[ \t]+$/g, ''), 'utf8').toString('latin1');
-}
-
-function hasHost(fields: readonly string[]): boolean {
-  return fields.some((text, i) => i % 2 === 0 && text.toLowerCase() === 'host');
 }

@@ -98,7 +98,7 @@ export class StreamRevalidator {
       if (effect === 'ended') this.#abort(watched, { refusal: 'unauthenticated' });
       else if (effect === 'changed') changed.push(watched);
     }
-    this.#recheckTogether(changed);
+    void this.#recheckTogether(changed);
     for (const acting of this.#acting)
       if (ended === null || effectOn(acting, ended) !== undefined) acting.hasEnded = true;
   }
@@ -124,52 +124,34 @@ export class StreamRevalidator {
       if (watched.isRemoved) continue;
       if (now - watched.renewedAt >= interval && this.#unconfirmed.has(watched))
         this.#abort(watched, { refusal: 'store_unavailable' });
-      else if (!this.#rechecking.has(watched)) this.#startRecheck(watched);
+      else if (!this.#rechecking.has(watched)) void this.#recheckTogether([watched]);
     }
   }
 
   /**
    * Aborts those that are refused together: one may wait for the connection of another, and must not get it.
    */
-  #recheckTogether(streams: readonly WatchedStream[]): void {
-    const refused: [WatchedStream, Refusal][] = [];
-    let pending = streams.length;
-    const settle = (watched: WatchedStream, refusal: Refusal | undefined): void => {
-      if (refusal !== undefined) refused.push([watched, refusal]);
-      pending -= 1;
-      if (pending === 0) for (const each of refused) this.#abort(...each);
-    };
-    for (const watched of streams) this.#startRecheck(watched, settle);
+  async #recheckTogether(streams: readonly WatchedStream[]): Promise<void> {
+    const refusals = await Promise.all(streams.map(async (watched) => this.#recheckOne(watched)));
+    for (const [i, refusal] of refusals.entries())
+      if (refusal !== undefined) this.#abort(streams[i] as WatchedStream, refusal);
   }
 
-  #startRecheck(
-    watched: WatchedStream,
-    settle = (each: WatchedStream, refusal: Refusal | undefined): void => {
-      if (refusal !== undefined) this.#abort(each, refusal);
-    },
-  ): void {
-    const onVerdict = (refusal: Refusal | undefined): void => {
-      this.#rechecking.delete(watched);
-      if (refusal === undefined) {
-        this.#unconfirmed.delete(watched);
-        this.#streams.renew(watched, performance.now());
-      }
-      settle(watched, refusal);
-    };
-    // A fault is not a verdict. The next scan retries, until the interval has passed.
-    const onFailure = (): void => {
-      this.#rechecking.delete(watched);
-      settle(watched, undefined);
-    };
+  /** A fault is not a verdict. The next scan retries, until the interval has passed. */
+  async #recheckOne(watched: WatchedStream): Promise<Refusal | undefined> {
     this.#rechecking.add(watched);
     this.#unconfirmed.add(watched);
     try {
-      const verdict = this.#recheck(watched.member.record.head as RequestHead, Date.now());
-      if (verdict instanceof Promise) verdict.then(onVerdict, onFailure);
-      else onVerdict(verdict);
+      const refusal = await this.#recheck(watched.member.record.head as RequestHead, Date.now());
+      if (refusal !== undefined) return refusal;
+      this.#unconfirmed.delete(watched);
+      this.#streams.renew(watched, performance.now());
     } catch {
-      onFailure();
+      // See above.
+    } finally {
+      this.#rechecking.delete(watched);
     }
+    return undefined;
   }
 
   #abort(watched: WatchedStream, reason: Refusal): void {

@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { connect, type Socket } from 'node:net';
+import { connect, type NetConnectOpts } from 'node:net';
 import { createKeySource } from '../accounts/jwt/key-source.js';
 import type { ProviderSettings } from '../accounts/oidc/settings.js';
 import { addressesOf } from '../config/derived.js';
@@ -7,7 +7,6 @@ import type { Config } from '../config/schema/config.js';
 import { ConnectionFailed, describeSystemError } from '../util/system-error.js';
 import { upstreamUrl } from '../domain/urls.js';
 import { hostOf, portOf } from '../util/addresses.js';
-import { connectUnix } from '../upstream/connect.js';
 import { endpointOf } from '../webhooks/endpoint.js';
 import { fetchLimited } from '../net/fetch-limited.js';
 import { systemResolve } from '../net/pinned-lookup.js';
@@ -26,7 +25,8 @@ export function onlineChecks({ upstreams, jwt_issuers: issuers, login, webhooks 
         .map(upstreamUrl)
         .map(({ origin, socketPath, url }) => ({
           name: `upstreams.${name} ${origin}`,
-          run: async () => (socketPath === null ? connectTo(url) : connectToSocket(socketPath)),
+          run: async () =>
+            connectTo(socketPath === null ? { host: hostOf(url), port: portOf(url) } : { path: socketPath }),
         })),
     ),
     ...issuers.map((issuer) => ({
@@ -60,8 +60,8 @@ function needKeys(keys: readonly unknown[]): void {
 }
 
 /** Sends no request, because an upstream may respond to an unexpected one in any way. */
-async function connectTo(url: URL): Promise<void> {
-  const socket = connect({ host: hostOf(url), port: portOf(url) });
+async function connectTo(address: NetConnectOpts): Promise<void> {
+  const socket = connect(address);
   try {
     await once(socket, 'connect', { signal: AbortSignal.timeout(TIMEOUT_MS) });
   } catch (error) {
@@ -71,12 +71,6 @@ async function connectTo(url: URL): Promise<void> {
   } finally {
     socket.destroy();
   }
-}
-
-async function connectToSocket(path: string): Promise<void> {
-  const opened = await new Promise<Socket | Error>((done) => connectUnix(path, done));
-  if (opened instanceof Error) throw opened;
-  opened.destroy();
 }
 
 export function reasonOf(error: unknown): string {

@@ -3,14 +3,14 @@ import { upstreamUrl } from '../domain/urls.js';
 import { hostOf, portOf } from '../util/addresses.js';
 import { readRegularFile } from '../files/files.js';
 import { ConnectionPool } from './connection.js';
-import { type Connect, connectUnix, tcpConnect, tlsConnect } from './connect.js';
+import { type Connect, plainConnect, tlsConnect } from './connect.js';
 import { http2Opener } from './http2-connect.js';
 import { Http2Pool } from './http2-pool.js';
 import type { Dispatcher, ResponseHandler } from './upstream-request.js';
 import { MAX_TIMER_MS } from '../util/time.js';
 import { UNFRAMED } from '../http1/write.js';
 import { causeOf } from './faults.js';
-import { isIP, type Socket } from 'node:net';
+import { isIP } from 'node:net';
 
 export type AddressSettings = Pick<Config['upstreams'][string], 'connect_timeout' | 'tls'> &
   Partial<Pick<Config['upstreams'][string], 'max_response_head' | 'protocol'>>;
@@ -38,22 +38,15 @@ export class Address {
     this.connect =
       socketPath === null
         ? hostConnect(url, settings)
-        : (callback, onread) => connectUnix(socketPath, callback, onread);
+        : plainConnect({ path: socketPath }, settings.connect_timeout);
     this.openPool = poolOpener(this.connect, url, settings);
     this.pool = this.openPool();
-  }
-
-  /** Returns the other end of a connection: its IP address and port, or `unix://` and its path. */
-  peerOf({ remoteAddress, remotePort }: Socket): string {
-    if (remoteAddress === undefined) return this.origin;
-    const host = remoteAddress.includes(':') ? `[${remoteAddress}]` : remoteAddress;
-    return `${host}:${remotePort}`;
   }
 }
 
 function hostConnect(url: URL, settings: AddressSettings): Connect {
   if (url.protocol === 'https:') return secureConnect(url, settings, 'http/1.1');
-  return tcpConnect(namesOf(url, null).host, portOf(url), settings.connect_timeout);
+  return plainConnect({ host: hostOf(url), port: portOf(url) }, settings.connect_timeout);
 }
 
 function secureConnect(
@@ -105,7 +98,8 @@ const CHECKS = 2;
  * per ejection time may probe it, and a response restores it. Times are milliseconds of any monotonic clock.
  */
 export class AddressHealth {
-  #failures = 0;
+  /** Failures since the last response. */
+  failures = 0;
   /** Current ejection time in milliseconds; 0 unless ejected. */
   #outMs = 0;
   #outUntil = 0;
@@ -116,10 +110,6 @@ export class AddressHealth {
 
   get usable(): boolean {
     return this.#outMs === 0 && this.#checkedHealthy;
-  }
-
-  get ejectedMs(): number {
-    return this.#outMs;
   }
 
   /**
@@ -133,14 +123,14 @@ export class AddressHealth {
   }
 
   answered(): void {
-    if (this.#failures !== 0) this.#reset();
+    if (this.failures !== 0) this.#reset();
   }
 
   /** Notes a failed connection attempt, or a connection that broke before the response. */
   failed(now: number): void {
-    this.#failures += 1;
+    this.failures += 1;
     // Requests sent before the ejection say nothing new.
-    if (this.#failures < MAX_FAILURES || (this.#outMs > 0 && !this.#onTrial)) return;
+    if (this.failures < MAX_FAILURES || (this.#outMs > 0 && !this.#onTrial)) return;
     this.#onTrial = false;
     this.#outMs = this.#outMs === 0 ? FIRST_OUT_MS : Math.min(MAX_OUT_MS, this.#outMs * 2);
     this.#outUntil = now + this.#outMs;
@@ -160,7 +150,7 @@ export class AddressHealth {
   }
 
   #reset(): void {
-    this.#failures = 0;
+    this.failures = 0;
     this.#outMs = 0;
     this.#onTrial = false;
   }
@@ -174,80 +164,59 @@ const JITTER = 0.1;
 const FIELDS: readonly string[] = ['User-Agent', 'latchkey-health-check'];
 
 /**
- * Periodically checks an address, each time over a connection of its own: so it detects whether new ones are
+ * Checks an address periodically, each time over a connection of its own: so it detects whether new ones are
  * accepted. A redirect counts as a response.
+ * @param found called after each check with what is wrong; undefined when healthy
+ * @returns a function that stops the checks
  */
-export class HealthCheck {
-  readonly #address: Address;
-  readonly #host: string;
-  readonly #settings: Settings;
-  readonly #found: (fault: string | undefined) => void;
-  #timer: NodeJS.Timeout | undefined;
-  #pool: Dispatcher | undefined;
-  #stopped = false;
-
-  /** @param found called after each check with what is wrong; undefined when healthy */
-  constructor(
-    address: Address,
-    host: string,
-    settings: Settings,
-    found: (fault: string | undefined) => void,
-  ) {
-    this.#address = address;
-    this.#host = host;
-    this.#settings = settings;
-    this.#found = found;
-  }
-
-  start(): void {
-    this.#after(Math.min(FIRST_WITHIN_MS, this.#settings.interval) * Math.random());
-  }
-
-  stop(): void {
-    this.#stopped = true;
-    clearTimeout(this.#timer);
-    this.#pool?.destroy();
-  }
-
-  #after(ms: number): void {
-    this.#timer = setTimeout(() => {
-      void this.#probe().then((fault) => {
-        if (this.#stopped) return;
-        this.#found(fault);
-        const wait = this.#settings.interval * (1 - JITTER + 2 * JITTER * Math.random());
-        this.#after(Math.min(wait, MAX_TIMER_MS));
-      });
-    }, ms).unref();
-  }
-
-  #probe(): Promise<string | undefined> {
-    const { path, timeout } = this.#settings;
-    return new Promise((resolve) => {
-      const pool = this.#address.openPool();
-      this.#pool = pool;
-      const timer = setTimeout(
+export function startHealthChecks(
+  address: Pick<Address, 'openPool'>,
+  host: string,
+  { path, timeout, interval }: Settings,
+  found: (fault: string | undefined) => void,
+): () => void {
+  const request = {
+    method: 'GET',
+    target: path,
+    host,
+    fields: FIELDS,
+    body: undefined,
+    length: UNFRAMED,
+    closes: true,
+  };
+  let timer: NodeJS.Timeout | undefined;
+  let pool: Dispatcher | undefined;
+  let isStopped = false;
+  const probe = async (): Promise<string | undefined> =>
+    new Promise((resolve) => {
+      const opened = address.openPool();
+      pool = opened;
+      const finish = (fault: string | undefined): void => {
+        clearTimeout(limit);
+        resolve(fault);
+        opened.destroy();
+      };
+      const limit = setTimeout(
         () => finish(`health check failed: no response within ${timeout} ms`),
         timeout,
       );
-      const finish = (fault: string | undefined): void => {
-        clearTimeout(timer);
-        resolve(fault);
-        pool.destroy();
-      };
-      pool.dispatch(
-        {
-          method: 'GET',
-          target: path,
-          host: this.#host,
-          fields: FIELDS,
-          body: undefined,
-          length: UNFRAMED,
-          closes: true,
-        },
-        statusReader(finish),
-      );
+      opened.dispatch(request, statusReader(finish));
     });
-  }
+  const after = (ms: number): void => {
+    timer = setTimeout(() => {
+      void probe().then((fault) => {
+        if (isStopped) return;
+        found(fault);
+        after(Math.min(interval * (1 - JITTER + 2 * JITTER * Math.random()), MAX_TIMER_MS));
+      });
+    }, ms).unref();
+  };
+  after(Math.min(FIRST_WITHIN_MS, interval) * Math.random());
+  return () => {
+    isStopped = true;
+    clearTimeout(timer);
+    pool?.destroy();
+  };
 }
 
 function ignore(): void {}

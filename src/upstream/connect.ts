@@ -8,8 +8,7 @@ import {
 import { formatDuration } from '../util/time.js';
 import { DEFAULT_LIMITS, type MessageLimits } from '../http1/events.js';
 import type { ReadOption } from '../net/socket.js';
-import { codeOf, UpstreamFault } from './faults.js';
-import { stat } from 'node:fs';
+import { UpstreamFault } from './faults.js';
 
 /** Bytes of the head of a response, unless the upstream has a limit of its own. */
 export const MAX_RESPONSE_HEAD = 65_536;
@@ -23,11 +22,22 @@ export function responseLimits(headSize = MAX_RESPONSE_HEAD): MessageLimits {
 /** Opens a connection. The callback is never called before this returns. */
 export type Connect = (callback: (opened: Socket | Error) => void, onread?: ReadOption) => void;
 
+/** Returns the other end of an open connection: its IP address and port; undefined for a Unix socket. */
+export function peerOf({ remoteAddress, remotePort }: Socket): string | undefined {
+  if (remoteAddress === undefined) return undefined;
+  const host = remoteAddress.includes(':') ? `[${remoteAddress}]` : remoteAddress;
+  return `${host}:${remotePort}`;
+}
+
 const KEEP_ALIVE_MS = 60_000;
 const HIGH_WATER_MARK = 65_536;
 
-export function tcpConnect(host: string, port: number, timeout: number): Connect {
-  const options = { host, port, highWaterMark: HIGH_WATER_MARK };
+/** @param to a host and a port, or the path of a Unix socket */
+export function plainConnect(
+  to: { readonly host: string; readonly port: number } | { readonly path: string },
+  timeout: number,
+): Connect {
+  const options = { ...to, highWaterMark: HIGH_WATER_MARK };
   return (callback, onread) => whenOpen(connect(withOnread(options, onread)), 'connect', timeout, callback);
 }
 
@@ -79,41 +89,9 @@ function whenOpen(
   };
   const fault = `no connection within connect_timeout (${formatDuration(timeout)})`;
   let late: NodeJS.Immediate | undefined;
-  const expire = (): void => finish(new UpstreamFault('UND_ERR_CONNECT_TIMEOUT', fault));
+  const expire = (): void => finish(new UpstreamFault(fault, 'UND_ERR_CONNECT_TIMEOUT'));
   // In a busy process the timer may be due before the event of the open connection is read.
   const timer = setTimeout(() => (late = setImmediate(expire)), timeout);
   socket.setKeepAlive(true, KEEP_ALIVE_MS).setNoDelay(true);
   socket.once(event, finish).once('error', finish);
-}
-
-const MEANINGS: Readonly<Record<string, string>> = {
-  EAGAIN: 'the queue of the socket is full',
-  ENOENT: 'the socket does not exist; the upstream creates it when it starts',
-  ENOTDIR: 'a part of the path is not a folder',
-  EACCES: 'this user needs write permission for the socket and search permission (x) for its folders',
-  ECONNREFUSED: 'no server listens on the socket',
-  ENOTSOCK: 'the file is not a socket',
-  EPROTOTYPE: 'the socket is not a stream socket',
-};
-
-type Opened = (opened: Socket | Error) => void;
-
-export function connectUnix(path: string, callback: Opened, onread?: ReadOption): void {
-  const socket = connect(withOnread({ path, highWaterMark: HIGH_WATER_MARK }, onread));
-  const onError = (error: Error): void => explain(error, path, callback);
-  socket.once('error', onError).once('connect', () => {
-    socket.off('error', onError).on('error', () => undefined);
-    callback(socket);
-  });
-}
-
-function explain(error: Error, path: string, callback: Opened): void {
-  const code = codeOf(error);
-  const pass = (meaning: string | undefined): void =>
-    callback(
-      meaning === undefined ? error : Object.assign(new Error(`${error.message}: ${meaning}`), { code }),
-    );
-  if (code !== 'ECONNREFUSED') pass(MEANINGS[code]);
-  // On Linux, any other file also fails with this code.
-  else stat(path, (failed, file) => pass(MEANINGS[failed !== null || file.isSocket() ? code : 'ENOTSOCK']));
 }

@@ -6,7 +6,7 @@ import { batchWrites, SocketReader } from '../net/socket.js';
 import { DATA, END, HEAD, INFORMATIONAL, type MessageLimits, NEED_DATA } from '../http1/events.js';
 import { ResponseParser } from '../http1/response-parser.js';
 import { requestHead } from '../http1/write.js';
-import { type Connect, responseLimits } from './connect.js';
+import { type Connect, peerOf, responseLimits } from './connect.js';
 import { faultOfParser, isBrokenConnection, NotSent, UpstreamFault } from './faults.js';
 import {
   type Dispatcher,
@@ -33,6 +33,7 @@ class Connection implements UpstreamExchange {
   readonly #parser: ResponseParser;
   readonly #reader = new SocketReader();
   #socket: Socket | undefined;
+  #peer: string | undefined;
   #request: UpstreamRequest | undefined;
   #handler: ResponseHandler | undefined;
   #body: RequestBodyWriter | undefined;
@@ -80,7 +81,7 @@ class Connection implements UpstreamExchange {
   }
 
   destroy(): void {
-    this.#fail(new UpstreamFault('UND_ERR_SOCKET', 'the connection was closed'));
+    this.#fail(new UpstreamFault('the connection was closed'));
   }
 
   #opened(socket: Socket): void {
@@ -89,6 +90,7 @@ class Connection implements UpstreamExchange {
       return;
     }
     this.#socket = socket;
+    this.#peer = peerOf(socket);
     readBeforeDestroy(socket);
     this.#reader.onBytes = this.#onData;
     socket
@@ -99,9 +101,7 @@ class Connection implements UpstreamExchange {
       })
       .on('drain', () => this.#request?.body?.drained())
       .on('error', (error) => this.#fail(error))
-      .on('close', () =>
-        this.#fail(new UpstreamFault('UND_ERR_SOCKET', 'the upstream closed the connection')),
-      );
+      .on('close', () => this.#fail(new UpstreamFault('the upstream closed the connection')));
     if (this.#request !== undefined && this.#handler !== undefined)
       this.#begin(this.#request, this.#handler, socket);
   }
@@ -109,7 +109,7 @@ class Connection implements UpstreamExchange {
   readonly #onData = (chunk: Buffer): void => {
     // Bytes received before the request was sent are no response to it.
     if (this.#isHeldBack) {
-      this.#fail(new UpstreamFault('UND_ERR_SOCKET', 'bytes arrived before the request was sent'));
+      this.#fail(new UpstreamFault('bytes arrived before the request was sent'));
       return;
     }
     this.#parser.feed(chunk);
@@ -138,7 +138,7 @@ class Connection implements UpstreamExchange {
     }
     this.#served += 1;
     this.#parser.expect(method);
-    handler.onRequestStart(socket);
+    handler.onRequestStart(this.#peer);
     if (this.#isClosed) return;
     batchWrites(socket);
     socket.write(head, 'latin1');
@@ -240,7 +240,7 @@ function readBeforeDestroy(socket: Socket): void {
     else afterReads(destroyOnceRead, error, socket.bytesRead);
   };
   socket.destroy = (error?: Error) => {
-    if (error === undefined || !isOfWrite(error)) return destroy(error);
+    if (error === undefined || (error as NodeJS.ErrnoException).syscall !== 'write') return destroy(error);
     if (!isDelayed) afterReads(destroyOnceRead, error, socket.bytesRead);
     isDelayed = true;
     return socket;
@@ -251,10 +251,6 @@ function readBeforeDestroy(socket: Socket): void {
 function afterReads(call: (error: Error, bytesRead: number) => void, error: Error, bytesRead: number): void {
   // The first one may run before the loop looks for new data.
   setImmediate(() => setImmediate(call, error, bytesRead));
-}
-
-function isOfWrite(error: NodeJS.ErrnoException): boolean {
-  return error.syscall === 'write';
 }
 
 /** Milliseconds until an idle connection is closed: less than the 5 s of many servers. */
@@ -289,7 +285,7 @@ export class ConnectionPool implements Dispatcher {
    * on a new one.
    */
   dispatch(request: UpstreamRequest, handler: ResponseHandler, isRepeated = false): void {
-    let connection = this.#findIdle();
+    let connection = this.#connections.find(isIdle);
     if (isRepeated) {
       // The new connection replaces this one: there are never more connections than requests.
       connection?.destroy();
@@ -298,15 +294,6 @@ export class ConnectionPool implements Dispatcher {
     connection ??= this.#open();
     connection.idleUntil = IN_USE;
     connection.send(request, handler);
-  }
-
-  #findIdle(): Connection | undefined {
-    const connections = this.#connections;
-    for (let i = 0; i < connections.length; i++) {
-      const connection = connections[i] as Connection;
-      if (connection.idleUntil !== IN_USE) return connection;
-    }
-    return undefined;
   }
 
   #open(): Connection {
@@ -342,10 +329,14 @@ export class ConnectionPool implements Dispatcher {
 
   readonly #sweep = (): void => {
     const now = performance.now();
-    const idle = this.#connections.filter(({ idleUntil }) => idleUntil !== IN_USE);
+    const idle = this.#connections.filter(isIdle);
     for (const connection of idle) if (connection.idleUntil <= now) connection.destroy();
     this.#timer = idle.length === 0 ? undefined : setTimeout(this.#sweep, TICK_MS).unref();
   };
+}
+
+function isIdle({ idleUntil }: Connection): boolean {
+  return idleUntil !== IN_USE;
 }
 
 /** @param keepAlive value of a Keep-Alive field */

@@ -1,4 +1,4 @@
-import type { Refusal } from '../domain/refusal.js';
+import { overloaded, type Refusal } from '../domain/refusal.js';
 import type { ResponseParser } from '../http1/response-parser.js';
 
 const TOO_SLOW = new Set([
@@ -11,28 +11,19 @@ const TOO_SLOW = new Set([
 const OF_SOCKET = /^(?:E[A-Z]+|ERR_SSL_\w+|UND_ERR_SOCKET)$/;
 
 /** No more requests may wait for a connection (`max_waiting`). */
-export const QUEUE_FULL: Refusal = {
-  refusal: 'overloaded',
-  detail: 'Too many requests are waiting for the upstream',
-};
+export const QUEUE_FULL = overloaded('Too many requests are waiting for the upstream');
 /** Another waits, and the request's client, user or credential had the most connections or places. */
-export const GAVE_WAY: Refusal = {
-  refusal: 'overloaded',
-  detail: 'The upstream is busy, and the client has the most requests to it',
-};
-export const WAITED_TOO_LONG: Refusal = {
-  refusal: 'overloaded',
-  detail: 'The upstream is busy, and the request waited too long',
-};
+export const GAVE_WAY = overloaded('The upstream is busy, and the client has the most requests to it');
+export const WAITED_TOO_LONG = overloaded('The upstream is busy, and the request waited too long');
 
 /** A failure that Latchkey detects itself; system and TLS errors have codes of their own. */
 export class UpstreamFault extends Error {
-  constructor(
-    readonly code:
-      'UND_ERR_SOCKET' | 'UND_ERR_CONNECT_TIMEOUT' | 'UND_ERR_HEADERS_TIMEOUT' | 'UND_ERR_BODY_TIMEOUT',
-    message: string,
-  ) {
+  readonly code:
+    'UND_ERR_SOCKET' | 'UND_ERR_CONNECT_TIMEOUT' | 'UND_ERR_HEADERS_TIMEOUT' | 'UND_ERR_BODY_TIMEOUT';
+
+  constructor(message: string, code: UpstreamFault['code'] = 'UND_ERR_SOCKET') {
     super(message);
+    this.code = code;
   }
 }
 
@@ -43,7 +34,7 @@ export class InvalidUpstreamResponse extends Error {
 
 export function faultOfParser({ fault, faultAt }: Pick<ResponseParser, 'fault' | 'faultAt'>): Error {
   if (fault === undefined || fault === 'cut_off')
-    return new UpstreamFault('UND_ERR_SOCKET', 'the upstream closed the connection');
+    return new UpstreamFault('the upstream closed the connection');
   return new InvalidUpstreamResponse(`malformed response: ${fault} at byte ${faultAt}`);
 }
 
@@ -57,18 +48,10 @@ export class NotHttp2 extends Error {
 }
 
 /** A connection broke before any part of the request was sent on it, so any request may be resent. */
-export class NotSent extends UpstreamFault {
-  constructor(message: string) {
-    super('UND_ERR_SOCKET', message);
-  }
-}
+export class NotSent extends UpstreamFault {}
 
 /** A stream ended without a response, or with a part of it. The upstream may have processed the request. */
-export class BrokenStream extends UpstreamFault {
-  constructor(message: string) {
-    super('UND_ERR_SOCKET', message);
-  }
-}
+export class BrokenStream extends UpstreamFault {}
 
 /** The fields of a request are larger than the upstream accepts; nothing of it was sent. */
 export class FieldsTooLarge extends Error {}
@@ -128,6 +111,8 @@ const REMEDIES: Readonly<Record<string, string>> = {
   UNABLE_TO_GET_ISSUER_CERT_LOCALLY: UNKNOWN_AUTHORITY,
   UNABLE_TO_VERIFY_LEAF_SIGNATURE: UNKNOWN_AUTHORITY,
   ERR_SSL_WRONG_VERSION_NUMBER: 'the upstream does not speak TLS; write http:// in its URL',
+  ENOENT: 'the socket does not exist; the upstream creates it when it starts',
+  EACCES: 'this user needs write permission for the socket and search permission (x) for its folders',
   ERR_TLS_CERT_ALTNAME_INVALID: 'set tls.server_name of the upstream to a name in its certificate',
 };
 

@@ -2,7 +2,6 @@
 // May import endpoints and all below.
 // `createForward` sends an allowed request; `upgrade.ts` opens WebSockets.
 
-import type { Socket } from 'node:net';
 import type { CorsHeaders } from '../domain/cors.js';
 import type { Subject } from '../domain/credential.js';
 import type { IncomingRequest, OutgoingResponse, ResponseFollower } from '../http/exchange.js';
@@ -10,7 +9,14 @@ import type { Refusal } from '../domain/refusal.js';
 import { AUTHORIZATION, bindsConnection } from '../http/authorization.js';
 import type { RequestHead } from '../http/head.js';
 import type { RouteLimits } from '../policy/route.js';
-import { RetryState, type Upstream } from './upstreams.js';
+import {
+  type FastTimeout,
+  type FastTimeouts,
+  RetryState,
+  type TimeoutListener,
+  type Upstream,
+  type Waits,
+} from './upstreams.js';
 import { definesContent, isRead } from '../domain/methods.js';
 import { CHUNKED, UNFRAMED } from '../http1/write.js';
 import type { Address } from './address.js';
@@ -25,8 +31,7 @@ import {
 import type { Permit, Use } from '../domain/limiter.js';
 import { type Holder, holderOf } from '../domain/shares.js';
 import { isGrpcCall } from '../http/http2-fields.js';
-import { breakOff, responseHeaders, responseTrailers, ResponseWriter } from './response.js';
-import { type TimeoutListener, UpstreamTimeout, type Waits } from './fast-timeouts.js';
+import { abandon, breakOff, endResponse, responseHeaders, responseTrailers, writePart } from './response.js';
 import { GAVE_WAY, QUEUE_FULL, refusalOf, UpstreamFault, WAITED_TOO_LONG } from './faults.js';
 import { performance } from 'node:perf_hooks';
 
@@ -109,24 +114,26 @@ class ForwardHandler implements ResponseHandler, Use, TimeoutListener, Uploading
   connection: UpstreamExchange | undefined;
   #upload: Upload | undefined;
   readonly #waits: Waits;
-  readonly #response: ResponseWriter;
-  readonly #timeout: UpstreamTimeout;
   readonly #retries: RetryState;
   #permit: Permit | undefined;
+  /** The timeout in force: for the first byte of the response, or for each next one. */
+  #timeouts: FastTimeouts | undefined;
+  #timeout: FastTimeout | undefined;
   #hasInformational = false;
   #status: number | null = null;
   #received: readonly string[] = [];
   #sentAt: number | null = null;
   #firstByteAt: number | null = null;
+  #hasWritten = false;
+  /** Runs while the client does not read. */
+  #stall: NodeJS.Timeout | undefined;
   #over = false;
 
   constructor(request: ForwardRequest, ownCookies: readonly string[]) {
     this.#request = request;
     this.#ownCookies = ownCookies;
-    const { req, res, upstream, limits } = request;
+    const { upstream, limits } = request;
     this.#waits = upstream.waitsOf(limits);
-    this.#response = new ResponseWriter(req, res, this.#waits.idleTimeout);
-    this.#timeout = new UpstreamTimeout(this.#waits, this);
     this.#retries = new RetryState(upstream);
   }
 
@@ -187,20 +194,20 @@ class ForwardHandler implements ResponseHandler, Use, TimeoutListener, Uploading
     address.pool.dispatch(requestTo(address, this.#request, this.#upload), this, this.#retries.isRepeated);
   }
 
-  onRequestStart(socket: Socket): void {
-    this.#retries.begun(socket);
-    this.#timeout.awaitFirstByte();
+  onRequestStart(peer: string | undefined): void {
+    this.#retries.begun(peer);
+    this.#beginTimeout(this.#waits.firstByte);
   }
 
   /** Counts as progress only: informational responses are not forwarded. */
   onInformational(): void {
     this.#hasInformational = true;
-    this.#timeout.renew();
+    this.#renewTimeout();
   }
 
   onResponseStart(status: number, reason: string, raw: readonly string[], isWhole?: boolean): void {
     const { res, responseFields, allowsServiceWorker, cors } = this.#request;
-    this.#timeout.end();
+    this.#endTimeout();
     this.#retries.answered();
     this.#firstByteAt = performance.now();
     res.writeHead(
@@ -214,14 +221,20 @@ class ForwardHandler implements ResponseHandler, Use, TimeoutListener, Uploading
   }
 
   onResponseData(chunk: Buffer): void {
-    this.#timeout.renew();
-    if (this.#response.write(chunk)) this.connection?.pause();
-    if (this.#request.res.isFlushed === true) this.connection?.release?.();
+    this.#renewTimeout();
+    const { res } = this.#request;
+    const takesMore = writePart(res, chunk, !this.#hasWritten);
+    this.#hasWritten = true;
+    if (!takesMore && this.#stall === undefined) {
+      this.#stall = setTimeout(abandon, this.#waits.idleTimeout, res);
+      this.connection?.pause();
+    }
+    if (res.isFlushed === true) this.connection?.release?.();
   }
 
   onResponseEnd(trailers: readonly string[]): void {
     if (this.#over) return;
-    const { res, responseFields, cors } = this.#request;
+    const { req, res, responseFields, cors } = this.#request;
     if (trailers.length > 0 && res.chunkedEncoding) {
       try {
         res.addTrailers(responseTrailers(trailers, this.#received, responseFields, cors !== null));
@@ -231,12 +244,12 @@ class ForwardHandler implements ResponseHandler, Use, TimeoutListener, Uploading
       }
     }
     this.#finish(null);
-    this.#response.end(this.#upload !== undefined);
+    endResponse(req, res, this.#upload !== undefined, this.#waits.idleTimeout);
   }
 
   onResponseError(error: Error): void {
     if (this.#over) return;
-    this.#timeout.end();
+    this.#endTimeout();
     const { head, res } = this.#request;
     if (res.headersSent) {
       // The response has begun: the client must see an abort, never a clean end. Chunks of this tick are sent
@@ -256,20 +269,40 @@ class ForwardHandler implements ResponseHandler, Use, TimeoutListener, Uploading
 
   onReadEnd(): void {
     if (this.#over) return;
-    this.#timeout.awaitNextByte();
-    this.#response.flushHead();
+    this.#beginTimeout(this.#waits.nextByte);
+    // As in event streams and slow bodies.
+    if (!this.#hasWritten) this.#request.res.flushHeaders();
   }
 
   /** Aborts the request, unless it waits for the client. */
   onTimeout(): void {
-    const isClients = this.#status === null ? this.#upload?.isAwaited : this.#response.isStalled;
-    if (isClients === true) this.#timeout.renew();
+    const isClients = this.#status === null ? this.#upload?.isAwaited : this.#stall !== undefined;
+    if (isClients === true) this.#renewTimeout();
     else
       this.connection?.abort(
         this.#status === null
-          ? new UpstreamFault('UND_ERR_HEADERS_TIMEOUT', this.#waits.noResponse)
-          : new UpstreamFault('UND_ERR_BODY_TIMEOUT', this.#waits.noData),
+          ? new UpstreamFault(this.#waits.noResponse, 'UND_ERR_HEADERS_TIMEOUT')
+          : new UpstreamFault(this.#waits.noData, 'UND_ERR_BODY_TIMEOUT'),
       );
+  }
+
+  #beginTimeout(timeouts: FastTimeouts): void {
+    this.#timeouts = timeouts;
+    this.#timeout = timeouts.begin(this);
+  }
+
+  #renewTimeout(): void {
+    if (this.#timeout !== undefined) this.#timeouts?.renew(this.#timeout);
+  }
+
+  #endStall(): void {
+    clearTimeout(this.#stall);
+    this.#stall = undefined;
+  }
+
+  #endTimeout(): void {
+    if (this.#timeout !== undefined) this.#timeouts?.end(this.#timeout);
+    this.#timeout = undefined;
   }
 
   /**
@@ -280,8 +313,8 @@ class ForwardHandler implements ResponseHandler, Use, TimeoutListener, Uploading
     if (this.#over) return;
     this.#over = true;
     const { res, owner } = this.#request;
-    this.#response.resume();
-    this.#timeout.end();
+    this.#endStall();
+    this.#endTimeout();
     this.#retries.end();
     this.#permit?.release();
     res.follower = undefined;
@@ -303,9 +336,9 @@ class ForwardHandler implements ResponseHandler, Use, TimeoutListener, Uploading
   }
 
   drained(): void {
-    if (this.#over || !this.#response.isStalled) return;
-    this.#response.resume();
-    this.#timeout.renew();
+    if (this.#over || this.#stall === undefined) return;
+    this.#endStall();
+    this.#renewTimeout();
     this.connection?.resume();
   }
 
@@ -315,7 +348,9 @@ class ForwardHandler implements ResponseHandler, Use, TimeoutListener, Uploading
   }
 
   get isAnswering(): boolean {
-    return this.#status !== null && this.#timeout.isFresh;
+    return (
+      this.#status !== null && this.#timeout !== undefined && this.#timeouts?.isFresh(this.#timeout) === true
+    );
   }
 
   uploadStarted(): void {
@@ -324,7 +359,7 @@ class ForwardHandler implements ResponseHandler, Use, TimeoutListener, Uploading
   }
 
   uploadTaken(): void {
-    this.#timeout.renew();
+    this.#renewTimeout();
   }
 
   uploadIdle(): void {

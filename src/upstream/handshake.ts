@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
-import type { Refusal } from '../domain/refusal.js';
+import { malformed, type Refusal } from '../domain/refusal.js';
 import { forbidsContent } from '../domain/methods.js';
 import { fieldValues, hasItem } from '../http/fields.js';
 import type { RequestHead } from '../http/head.js';
@@ -19,7 +19,7 @@ const { head_fields: MAX_FIELDS } = responseLimits();
 /** Returns why a head is not a WebSocket handshake (RFC 6455 4.2.1); undefined when it is one. */
 export function refuseHandshake(head: RequestHead): Refusal | undefined {
   const detail = handshakeFault(head);
-  return detail === undefined ? undefined : { refusal: 'malformed', detail };
+  return detail === undefined ? undefined : malformed(detail);
 }
 
 function handshakeFault(head: RequestHead): string | undefined {
@@ -108,16 +108,10 @@ function listOf(fields: readonly string[], name: string): string[] {
     .filter((each) => each !== '');
 }
 
-const NOT_A_WEBSOCKET: Refusal = {
-  refusal: 'malformed',
-  detail: 'this endpoint does not accept WebSockets',
-};
+const NOT_A_WEBSOCKET = malformed('this endpoint does not accept WebSockets');
 
 /** HTTP/2 has no `Upgrade`, and few servers accept WebSockets in another way (RFC 8441). */
-const NO_WEBSOCKETS: Refusal = {
-  refusal: 'malformed',
-  detail: 'WebSockets are not supported for HTTP/2 upstreams',
-};
+const NO_WEBSOCKETS = malformed('WebSockets are not supported for HTTP/2 upstreams');
 
 /**
  * Refuses a WebSocket handshake that cannot be forwarded.

@@ -5,7 +5,7 @@ import type { UpstreamRequest } from './upstream-request.js';
 import { type ClientHttp2Session, type ClientHttp2Stream, connect, constants } from 'node:http2';
 import type { Socket } from 'node:net';
 import type { TLSSocket } from 'node:tls';
-import { type Connect, MAX_RESPONSE_FIELDS, MAX_RESPONSE_HEAD } from './connect.js';
+import { type Connect, MAX_RESPONSE_FIELDS, MAX_RESPONSE_HEAD, peerOf } from './connect.js';
 import { BrokenStream, codeOf, InvalidUpstreamResponse, NotHttp2, NotProcessed } from './faults.js';
 
 /** @throws TypeError for a name or value that cannot be sent */
@@ -82,6 +82,8 @@ const MAX_ORIGINS = 10;
 export interface OpenSession {
   readonly session: ClientHttp2Session;
   readonly socket: Socket;
+  /** The other end; undefined for a Unix socket. */
+  readonly peer: string | undefined;
   /** Returns whether it takes no more requests, although it may not be closed yet. */
   readonly isClosing: () => boolean;
 }
@@ -125,7 +127,7 @@ function begin(socket: Socket, timeout: number, maxHead: number, callback: Param
   };
   const failed = (error: Error): void => void (fault = error);
   const closed = (): void => finish(new NotHttp2(fault?.message ?? 'it closed the connection'));
-  const opened = (): void => finish({ session, socket, isClosing });
+  const opened = (): void => finish({ session, socket, peer: peerOf(socket), isClosing });
   const timer = setTimeout(() => finish(new NotHttp2(`it sent no settings within ${timeout} ms`)), timeout);
   session.on('error', failed).once('close', closed).once('remoteSettings', opened);
 }
@@ -167,23 +169,6 @@ function ofAlpn(error: Error): Error {
     : error;
 }
 
-const NAMES: readonly string[] = [
-  'NO_ERROR',
-  'PROTOCOL_ERROR',
-  'INTERNAL_ERROR',
-  'FLOW_CONTROL_ERROR',
-  'SETTINGS_TIMEOUT',
-  'STREAM_CLOSED',
-  'FRAME_SIZE_ERROR',
-  'REFUSED_STREAM',
-  'CANCEL',
-  'COMPRESSION_ERROR',
-  'CONNECT_ERROR',
-  'ENHANCE_YOUR_CALM',
-  'INADEQUATE_SECURITY',
-  'HTTP_1_1_REQUIRED',
-];
-
 /** Codes of an invalid or excessive response; a reset by nghttp2 looks like one by the upstream. */
 const INVALID_RESPONSE_CODES: ReadonlySet<number> = new Set([
   constants.NGHTTP2_PROTOCOL_ERROR,
@@ -198,7 +183,6 @@ export function faultOfStream(
   error: Error | undefined,
 ): Error {
   const code = stream.rstCode;
-  const name = NAMES[code] ?? String(code);
   if (code === constants.NGHTTP2_REFUSED_STREAM || (stream.id ?? 0) > lastStream)
     return new NotProcessed('the upstream refused the stream');
   if (error !== undefined && codeOf(error) === 'ERR_HTTP2_ERROR')
@@ -207,6 +191,7 @@ export function faultOfStream(
     return new BrokenStream(error?.message ?? 'the upstream closed the connection');
   if (code === constants.NGHTTP2_HTTP_1_1_REQUIRED)
     return new InvalidUpstreamResponse('it requires HTTP/1.1; set protocol: http1');
-  if (INVALID_RESPONSE_CODES.has(code)) return new InvalidUpstreamResponse(`malformed response: ${name}`);
-  return new BrokenStream(`the stream was reset: ${name}`);
+  const cause = error?.message ?? `the stream was reset with the code ${code}`;
+  if (INVALID_RESPONSE_CODES.has(code)) return new InvalidUpstreamResponse(`malformed response: ${cause}`);
+  return new BrokenStream(cause);
 }

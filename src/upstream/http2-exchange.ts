@@ -43,7 +43,7 @@ export class Http2Exchange implements UpstreamExchange, BodySink {
   readonly #handler: ResponseHandler;
   readonly #scheme: string;
   readonly #size: number;
-  #owner: ExchangeOwner | undefined;
+  owner: ExchangeOwner | undefined;
   #opened: OpenSession | undefined;
   #stream: ClientHttp2Stream | undefined;
   #bytesBefore = 0;
@@ -71,10 +71,6 @@ export class Http2Exchange implements UpstreamExchange, BodySink {
     handler.connection = this;
   }
 
-  set owner(owner: ExchangeOwner) {
-    this.#owner = owner;
-  }
-
   begin(opened: OpenSession): boolean {
     const { body } = this.#request;
     const { maxHeaderListSize: limit = Infinity } = opened.session.remoteSettings;
@@ -94,7 +90,7 @@ export class Http2Exchange implements UpstreamExchange, BodySink {
     this.#bytesBefore = opened.socket.bytesRead;
     this.#stream = stream;
     this.#listen(stream);
-    this.#handler.onRequestStart(opened.socket);
+    this.#handler.onRequestStart(opened.peer);
     if (!this.#hasEnded) body?.start(this);
     return true;
   }
@@ -109,14 +105,14 @@ export class Http2Exchange implements UpstreamExchange, BodySink {
 
   abort(error: Error): void {
     if (this.#hasEnded) return;
-    if (isTimeout(error) && this.#opened?.socket.bytesRead === this.#bytesBefore) this.#owner?.silent();
+    if (isTimeout(error) && this.#opened?.socket.bytesRead === this.#bytesBefore) this.owner?.silent();
     this.fail(error);
   }
 
   fail(error: Error): void {
     if (this.#hasEnded) return;
     this.#hasEnded = true;
-    if (this.#stream === undefined) this.#owner?.withdrawn(this);
+    if (this.#stream === undefined) this.owner?.withdrawn(this);
     else resetSoon(this.#stream);
     this.#settle();
     if (error instanceof NotProcessed && this.#kept !== undefined) this.#request.body?.takeBack(this.#kept);
@@ -192,7 +188,7 @@ export class Http2Exchange implements UpstreamExchange, BodySink {
   #settle(): void {
     if (this.#isSettled || this.#stream === undefined) return;
     this.#isSettled = true;
-    this.#owner?.settled();
+    this.owner?.settled();
   }
 
   #onResponse(raw: readonly string[], flags: number): void {
@@ -273,10 +269,10 @@ export class Http2Exchange implements UpstreamExchange, BodySink {
   }
 
   readonly #onClose = (): void => {
-    const { lastStream = Infinity } = this.#owner ?? {};
+    const { lastStream = Infinity } = this.owner ?? {};
     if (!this.#hasEnded && this.#stream !== undefined && this.#opened !== undefined)
       this.fail(faultOfStream(this.#stream, this.#opened, lastStream, this.#error));
-    this.#owner?.closed();
+    this.owner?.closed();
   };
 }
 

@@ -91,8 +91,7 @@ export class Http2Connection implements ExchangeOwner {
   }
 
   destroy(): void {
-    this.#retire();
-    this.#failWaiting(new UpstreamFault('UND_ERR_SOCKET', 'the connection was closed'));
+    this.#failed(new UpstreamFault('the connection was closed'));
     this.#end();
   }
 
@@ -106,12 +105,7 @@ export class Http2Connection implements ExchangeOwner {
     socket.once('close', () => this.#retire());
     this.#limitStreams();
     if (this.#limit === 0) {
-      this.#failed(
-        new UpstreamFault(
-          'UND_ERR_SOCKET',
-          'the upstream accepts no requests (SETTINGS_MAX_CONCURRENT_STREAMS)',
-        ),
-      );
+      this.#failed(new UpstreamFault('the upstream accepts no requests (SETTINGS_MAX_CONCURRENT_STREAMS)'));
       this.#end();
       return;
     }
@@ -147,10 +141,6 @@ export class Http2Connection implements ExchangeOwner {
 
   #failed(error: Error): void {
     this.#retire();
-    this.#failWaiting(error);
-  }
-
-  #failWaiting(error: Error): void {
     for (const exchange of this.#waiting) exchange.fail(error);
   }
 

@@ -116,17 +116,13 @@ export function createRequestHeaders(settings: RequestHeaderSettings): RequestHe
 const MAX_JWTS = 32;
 
 /** Whether an `Authorization` value may be forwarded: any without a credential. */
-function authorizationFilter({
-  forwardCredentials,
-  schemes,
-  isOwnJwt,
-}: Pick<RequestHeaderSettings, 'forwardCredentials' | 'schemes' | 'isOwnJwt'>): (value: string) => boolean {
+function authorizationFilter({ forwardCredentials, schemes, isOwnJwt }: RequestHeaderSettings) {
   const holdsJwt = (value: string) => {
     if (isOwnJwt === undefined) return false;
     const jwts = jwtsIn(value);
     return jwts.length > MAX_JWTS || jwts.some(isOwnJwt);
   };
-  return (value) => {
+  return (value: string): boolean => {
     if (forwardCredentials) return !holdsToken(value) || credentialIn(value, schemes) !== undefined;
     return !holdsToken(value) && !holdsJwt(value);
   };
@@ -143,14 +139,8 @@ function connectionOptions(connection: string): Set<string> | undefined {
 }
 
 /** Returns the exact names of the cookies that are never forwarded, at any entrance. */
-function withheldCookies({
-  forwardCredentials,
-  credentialCookies,
-  ownCookies,
-}: Pick<
-  RequestHeaderSettings,
-  'forwardCredentials' | 'credentialCookies' | 'ownCookies'
->): readonly string[] {
+function withheldCookies(settings: RequestHeaderSettings): readonly string[] {
+  const { forwardCredentials, credentialCookies, ownCookies } = settings;
   return forwardCredentials ? ownCookies : [...credentialCookies, ...ownCookies];
 }
 

@@ -10,19 +10,10 @@ import { grpcTrailers } from '../http/http2-fields.js';
 import { refusalReply } from '../http/replies.js';
 import type { Refusal } from '../domain/refusal.js';
 
-/** Hop-by-hop fields of a response (RFC 9110 7.6.1). The listener adds its own framing. */
-const HOP_BY_HOP: ReadonlySet<string> = new Set([
-  'connection',
-  'http2-settings',
-  'keep-alive',
-  'proxy-connection',
-  'proxy-authenticate',
-  'proxy-authorization',
-  'te',
-  'trailer',
-  'transfer-encoding',
-  'upgrade',
-]);
+/** Hop-by-hop fields of a response, where `Proxy` means nothing. The listener adds its own framing. */
+const HOP_BY_HOP: ReadonlySet<string> = new Set(
+  ['transfer-encoding', ...HOP_BY_HOP_NAMES].filter((name) => name !== 'proxy'),
+);
 
 /**
  * Fields that are significant only in a head (RFC 9110 6.5.1). The writers of HTTP/1.1 and HTTP/2 refuse
@@ -216,71 +207,42 @@ export function responseTrailers(
 
 /** Returns a Clear-Site-Data value without directives that end the session; undefined if none is left. */
 function withoutCookieClearing(clearSiteData: string): string | undefined {
-  const kept = clearSiteData.split(',').filter((directive) => !clearsCookies(directive));
+  const kept = clearSiteData.split(',').filter((each) => !each.includes('*') && !/cookie/i.test(each));
   return kept.length === 0 ? undefined : kept.join(',').trim();
-}
-
-function clearsCookies(directive: string): boolean {
-  return directive.includes('*') || /cookie/i.test(directive);
 }
 
 /** Maximum bytes of a body that are sent as one string with the head, which needs no buffer. */
 const MAX_JOINED = 8 * 1024;
 
-export class ResponseWriter {
-  readonly #req: IncomingRequest;
-  readonly #res: OutgoingResponse;
-  readonly #idleTimeout: number;
-  #stalled: NodeJS.Timeout | undefined;
-  #wrote = false;
+/** Writes the first or a further part of a response; returns whether the client takes more. */
+export function writePart(res: OutgoingResponse, chunk: Buffer, isFirst: boolean): boolean {
+  const joins = isFirst && chunk.length <= MAX_JOINED && !res.chunkedEncoding;
+  return joins ? res.write(chunk.toString('latin1'), 'latin1') : res.write(chunk);
+}
 
-  constructor(req: IncomingRequest, res: OutgoingResponse, idleTimeout: number) {
-    this.#req = req;
-    this.#res = res;
-    this.#idleTimeout = idleTimeout;
+/**
+ * @param hasUpload whether the request has a body, which may be incomplete
+ * @param idleTimeout milliseconds that the client has to read what is left
+ */
+export function endResponse(
+  req: IncomingRequest,
+  res: OutgoingResponse,
+  hasUpload: boolean,
+  idleTimeout: number,
+): void {
+  const isUnread = hasUpload && !req.readableEnded;
+  if (isUnread && res.shouldKeepAlive === false) {
+    // If the connection were closed while the client sends, it would be reset, and the response might be
+    // lost with it.
+    res.flushHeaders();
+    lingeringEnd(req, res);
+  } else {
+    if (isUnread) limitRest(req);
+    res.end();
   }
-
-  get isStalled(): boolean {
-    return this.#stalled !== undefined;
-  }
-
-  /** Writes a chunk; returns whether the client stalls with it, until {@link resume}. */
-  write(chunk: Buffer): boolean {
-    const res = this.#res;
-    const joins = !this.#wrote && chunk.length <= MAX_JOINED && !res.chunkedEncoding;
-    this.#wrote = true;
-    if (joins ? res.write(chunk.toString('latin1'), 'latin1') : res.write(chunk)) return false;
-    if (this.#stalled !== undefined) return false;
-    this.#stalled = setTimeout(onStall, this.#idleTimeout, res);
-    return true;
-  }
-
-  /** Sends the head if no chunk arrived with it, as in event streams and slow bodies. */
-  flushHead(): void {
-    if (!this.#wrote) this.#res.flushHeaders();
-  }
-
-  /** Ends a stall: the client has read the buffered data, or no longer needs to. */
-  resume(): void {
-    clearTimeout(this.#stalled);
-    this.#stalled = undefined;
-  }
-
-  /** @param hasUpload whether the request has a body, which may be incomplete */
-  end(hasUpload: boolean): void {
-    const [req, res] = [this.#req, this.#res];
-    const isUnread = hasUpload && !req.readableEnded;
-    if (isUnread && res.shouldKeepAlive === false) {
-      // If the connection were closed while the client sends, it would be reset, and the response might be
-      // lost with it.
-      res.flushHeaders();
-      lingeringEnd(req, res);
-    } else {
-      if (isUnread) limitRest(req);
-      res.end();
-    }
-    if (res.writableNeedDrain) destroyUnlessTaken(res, this.#idleTimeout);
-  }
+  if (!res.writableNeedDrain) return;
+  const timer = setTimeout(abandon, idleTimeout, res);
+  res.once('close', () => clearTimeout(timer));
 }
 
 /** Aborts a response so that the client sees that it is incomplete; a gRPC client receives the reason. */
@@ -288,12 +250,7 @@ export function breakOff(res: OutgoingResponse, reason: Refusal): void {
   if (res.endGrpc?.(grpcTrailers(refusalReply(reason))) !== true) res.destroy();
 }
 
-/** Closes the connection if the client does not read a complete response in time. */
-function destroyUnlessTaken(res: OutgoingResponse, timeout: number): void {
-  const timer = setTimeout(onStall, timeout, res);
-  res.once('close', () => clearTimeout(timer));
-}
-
-function onStall(res: OutgoingResponse): void {
+/** A client that does not read its response in time sees that it is incomplete. */
+export function abandon(res: OutgoingResponse): void {
   res.destroy();
 }

@@ -55,88 +55,67 @@ const BARE_HANDSHAKE: Partial<IncomingMessage> = {
   headers: { connection: 'Upgrade', upgrade: 'websocket' },
 };
 
-let tunnels: Promise<Tunnels> | undefined;
+let proxy: Server | undefined;
 
 /** Loads http-proxy, which most servers never use, with the first handshake. */
-export async function loadTunnels(): Promise<Tunnels> {
-  tunnels ??= import('http-proxy').then(
-    ({ default: httpProxy }) => new Tunnels(httpProxy.createProxyServer({})),
-  );
-  return tunnels;
+export async function loadProxy(): Promise<void> {
+  const { default: httpProxy } = await import('http-proxy');
+  proxy ??= httpProxy.createProxyServer({});
 }
 
-/** An agent with one open connection for one tunnel; it keeps no connection for other requests. */
-class OpenConnection extends HttpAgent {
-  readonly #socket: Socket;
-
-  constructor(socket: Socket) {
-    super({ keepAlive: false });
-    this.#socket = socket;
-  }
-
-  override createConnection(): Socket {
-    return this.#socket;
-  }
+/**
+ * Sends a handshake, after {@link loadProxy}. http-proxy forwards any response unchanged, so it receives only
+ * those that the caller has checked.
+ */
+export function requestTunnel(options: TunnelOptions): TunnelRequest {
+  const request = sendHandshake(proxy as Server, options);
+  const [onUpgrade] = request.listeners('upgrade') as ((...args: Upgraded) => void)[];
+  if (onUpgrade === undefined) throw new Error('http-proxy handles responses in an unexpected way');
+  request.removeAllListeners('upgrade').removeAllListeners('response');
+  return {
+    request,
+    open: (upgraded, fields, early) => {
+      const [answer, opened] = upgraded;
+      const { socket, idleTimeout } = options;
+      Object.defineProperty(answer, 'headers', { value: headersOf(fields) });
+      // Header fields are bytes, and what follows them is not text.
+      socket.setDefaultEncoding('latin1');
+      linkSockets(socket, opened, idleTimeout);
+      opened.setKeepAlive(true, TCP_KEEP_ALIVE_MS);
+      socket.pause();
+      if (early.length > 0) socket.unshift(early);
+      onUpgrade.apply(request, upgraded);
+    },
+  };
 }
 
-/** http-proxy forwards any response unchanged, so it receives only those that the caller has checked. */
-export class Tunnels {
-  readonly #proxy: Server;
-
-  constructor(proxy: Server) {
-    this.#proxy = proxy;
+function sendHandshake(by: Server, { socket, opened, path, fields, failed }: TunnelOptions): ClientRequest {
+  let made: ClientRequest | undefined;
+  const onRequest = (request: ClientRequest, _req: unknown, forSocket: unknown): void => {
+    if (forSocket !== socket) return;
+    made = request;
+    // Comes first: after the request is aborted, its errors have no other listener.
+    request.on('error', () => undefined);
+    // Node.js drops fields beyond its limit; one too many shows that there were more.
+    request.maxHeadersCount = LIMITS.head_fields + 1;
+    limitInterim(request, failed);
+    request.path = path;
+    request.removeHeader('host');
+    for (let i = 0; i < fields.length; i += 2)
+      request.appendHeader(fields[i] as string, fields[i + 1] as string);
+  };
+  by.on('proxyReqWs', onRequest);
+  try {
+    // It has one open connection for one tunnel, and keeps none for other requests.
+    const agent = Object.assign(new HttpAgent({ keepAlive: false }), { createConnection: () => opened });
+    const options = { target: TARGET, agent, xfwd: false };
+    by.ws(BARE_HANDSHAKE as IncomingMessage, socket, NO_BYTES, options, (error) => failed(faultOf(error)));
+  } finally {
+    // The event was emitted within the call; other handshakes must not reach this listener.
+    by.off('proxyReqWs', onRequest);
   }
-
-  request(options: TunnelOptions): TunnelRequest {
-    const request = this.#send(options);
-    const [onUpgrade] = request.listeners('upgrade') as ((...args: Upgraded) => void)[];
-    if (onUpgrade === undefined) throw new Error('http-proxy handles responses in an unexpected way');
-    request.removeAllListeners('upgrade').removeAllListeners('response');
-    return {
-      request,
-      open: (upgraded, fields, early) => {
-        const [answer, opened] = upgraded;
-        const { socket, idleTimeout } = options;
-        Object.defineProperty(answer, 'headers', { value: headersOf(fields) });
-        // Header fields are bytes, and what follows them is not text.
-        socket.setDefaultEncoding('latin1');
-        linkSockets(socket, opened, idleTimeout);
-        opened.setKeepAlive(true, TCP_KEEP_ALIVE_MS);
-        socket.pause();
-        if (early.length > 0) socket.unshift(early);
-        onUpgrade.apply(request, upgraded);
-      },
-    };
-  }
-
-  #send({ socket, opened, path, fields, failed }: TunnelOptions): ClientRequest {
-    let made: ClientRequest | undefined;
-    const onRequest = (request: ClientRequest, _req: unknown, forSocket: unknown): void => {
-      if (forSocket !== socket) return;
-      made = request;
-      // Comes first: after the request is aborted, its errors have no other listener.
-      request.on('error', () => undefined);
-      // Node.js drops fields beyond its limit; one too many shows that there were more.
-      request.maxHeadersCount = LIMITS.head_fields + 1;
-      limitInterim(request, failed);
-      request.path = path;
-      request.removeHeader('host');
-      for (let i = 0; i < fields.length; i += 2)
-        request.appendHeader(fields[i] as string, fields[i + 1] as string);
-    };
-    this.#proxy.on('proxyReqWs', onRequest);
-    try {
-      const options = { target: TARGET, agent: new OpenConnection(opened), xfwd: false };
-      this.#proxy.ws(BARE_HANDSHAKE as IncomingMessage, socket, NO_BYTES, options, (error) =>
-        failed(faultOf(error)),
-      );
-    } finally {
-      // The event was emitted within the call; other handshakes must not reach this listener.
-      this.#proxy.off('proxyReqWs', onRequest);
-    }
-    if (made === undefined) throw new Error('http-proxy makes requests in an unexpected way');
-    return made;
-  }
+  if (made === undefined) throw new Error('http-proxy makes requests in an unexpected way');
+  return made;
 }
 
 function limitInterim(request: ClientRequest, failed: (error: Error) => void): void {

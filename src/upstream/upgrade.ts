@@ -4,17 +4,18 @@ import type { CorsHeaders } from '../domain/cors.js';
 import type { Subject } from '../domain/credential.js';
 import { guarded } from '../util/async.js';
 import type { Permit, Use } from '../domain/limiter.js';
-import type { Refusal } from '../domain/refusal.js';
+import { malformed, type Refusal } from '../domain/refusal.js';
 import { type Holder, holderOf } from '../domain/shares.js';
 import type { RequestHead } from '../http/head.js';
 import { acceptedCarrier } from '../http/authorization.js';
 import type { RouteLimits } from '../policy/route.js';
 import type { Address } from './address.js';
+import { peerOf } from './connect.js';
 import { handshakeResponseFault, malformedHead, refusedResponse } from './handshake.js';
 import { responseHeaders } from './response.js';
 import type { ForwardOutcome, InFlight } from './forward.js';
 import { RetryState, type Upstream } from './upstreams.js';
-import { loadTunnels, readRefused, type RefusedHandshake, type Tunnels, type Upgraded } from './tunnel.js';
+import { loadProxy, readRefused, type RefusedHandshake, requestTunnel, type Upgraded } from './tunnel.js';
 import {
   GAVE_WAY,
   InvalidUpstreamResponse,
@@ -27,10 +28,7 @@ import {
 /** Maximum bytes that a client may send before its WebSocket is open. */
 const MAX_EARLY = 64 * 1024;
 
-const TOO_EARLY: Refusal = {
-  refusal: 'malformed',
-  detail: 'too many bytes after the WebSocket handshake, before its response',
-};
+const TOO_EARLY = malformed('too many bytes after the WebSocket handshake, before its response');
 
 interface UpgradeRequest {
   readonly head: RequestHead;
@@ -69,7 +67,6 @@ class Handshake implements Use, InFlight {
   readonly #request: UpgradeRequest;
   readonly #ownCookies: readonly string[];
   readonly #retries: RetryState;
-  #tunnels: Tunnels | undefined;
   #permit: Permit | undefined;
   #opened: Socket | undefined;
   #isConnecting = false;
@@ -107,9 +104,8 @@ class Handshake implements Use, InFlight {
   }
 
   go(): void {
-    loadTunnels().then(
-      this.#guarded((tunnels: Tunnels) => {
-        this.#tunnels = tunnels;
+    loadProxy().then(
+      this.#guarded(() => {
         if (!this.#hasEnded) this.#connect(this.#retries.begin());
       }),
       (error: unknown) => this.#broke(error),
@@ -208,14 +204,14 @@ class Handshake implements Use, InFlight {
   #send(address: Address, opened: Socket): void {
     const { head, socket, upstream, target, limits, fields } = this.#request;
     this.#opened = opened;
-    this.#retries.begun(opened);
+    this.#retries.begun(peerOf(opened));
     const { responseTimeout, idleTimeout, noResponse } = upstream.waitsOf(limits);
-    let late = () => this.#failed(new UpstreamFault('UND_ERR_HEADERS_TIMEOUT', noResponse));
+    let late = () => this.#failed(new UpstreamFault(noResponse, 'UND_ERR_HEADERS_TIMEOUT'));
     this.#limit = setTimeout(
       this.#guarded(() => late()),
       responseTimeout,
     );
-    const { request, open } = (this.#tunnels as Tunnels).request({
+    const { request, open } = requestTunnel({
       socket,
       opened,
       idleTimeout,

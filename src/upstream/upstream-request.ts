@@ -22,8 +22,11 @@ export interface UpstreamRequest {
 /** Receives the response to a request. `onResponseEnd` or `onResponseError` is the last call. */
 export interface ResponseHandler {
   connection: UpstreamExchange | undefined;
-  /** Called just before the upstream may receive part of the request, over this connection. */
-  onRequestStart(socket: Socket): void;
+  /**
+   * Called just before the upstream may receive part of the request.
+   * @param peer the other end of the connection; undefined for a Unix socket
+   */
+  onRequestStart(peer: string | undefined): void;
   onInformational(): void;
   /** @param isWhole whether the response is known to end with its head: in gRPC, its fields are trailers */
   onResponseStart(status: number, reason: string, fields: readonly string[], isWhole?: boolean): void;

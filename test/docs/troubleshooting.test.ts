@@ -112,7 +112,7 @@ const caused = [
   refusalOf(coded('ECONNREFUSED'), false),
   refusalOf(coded('ECONNRESET'), true),
   refusalOf(new InvalidUpstreamResponse('x'), true),
-  refusalOf(new UpstreamFault('UND_ERR_CONNECT_TIMEOUT', 'x'), false),
+  refusalOf(new UpstreamFault('x', 'UND_ERR_CONNECT_TIMEOUT'), false),
   QUEUE_FULL,
   WAITED_TOO_LONG,
   GAVE_WAY,

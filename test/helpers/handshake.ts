@@ -3,9 +3,8 @@ import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import type { Test } from 'tap';
 import { Limiter } from '../../src/domain/limiter.js';
 import type { Refusal } from '../../src/domain/refusal.js';
-import { Waits } from '../../src/upstream/fast-timeouts.js';
 import { createUpgrade } from '../../src/upstream/upgrade.js';
-import type { Upstream } from '../../src/upstream/upstreams.js';
+import { type Upstream, Waits } from '../../src/upstream/upstreams.js';
 import { acceptOf } from './wire.mjs';
 
 const KEY = 'dGhlIHNhbXBsZSBub25jZQ==';
@@ -52,13 +51,13 @@ export async function shake(t: Test, more: { broken?: string; timeout?: number; 
   const log: string[] = [];
   const passed: Buffer[] = [];
   const limiter = new Limiter({ size: 2, maxWaiting: 0, timeout: 1_000, patience: 0 });
-  const address = { prefix: '', host: 'x', connect: (done: (outcome: Socket) => void) => done(opened), peerOf: () => 'x', active: 0 };
+  const address = { prefix: '', host: 'x', connect: (done: (outcome: Socket) => void) => done(opened), active: 0 };
   const note = (what: string) => () => {
     log.push(what);
     if (what === more.broken) throw new Error(what);
   };
   const settings = { max_response_head: 16_384, retries: 1 };
-  const waits = new Waits({ responseTimeout: more.timeout ?? 60_000, idleTimeout: more.idle ?? 60_000 }, { response: '', idle: '' });
+  const waits = new Waits('x', { response_timeout: more.timeout ?? 60_000, idle_timeout: more.idle ?? 60_000 });
   const parts = { limiter, settings, waitsOf: () => waits, choose: () => address, failed: note('failed'), report: note('reported'), answered: note('answered'), hostFor: () => undefined, retried: note('retried') };
   createUpgrade([])({
     head: { fields: ['Sec-WebSocket-Key', KEY], client: { address: '192.0.2.1' } } as never,

@@ -10,7 +10,7 @@ import { type GrpcReply, grpcReplyOf } from './grpc.js';
 export async function checkByGrpc(services: Services, maxSize: number, message: Buffer): Promise<GrpcReply> {
   const answer = new Promise<Buffer>((resolve, reject) => {
     handleCheckCall(services, maxSize, {
-      received: readCheckRequest(message),
+      request: readCheckRequest(message),
       peer: { remoteAddress: '127.0.0.1' },
       destroyed: false,
       headersSent: false,

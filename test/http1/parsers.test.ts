@@ -19,9 +19,9 @@ const LIMITS = {
 const latin1 = (text: string) => Buffer.from(text, 'latin1');
 const request = (pieces: readonly Buffer[]) => readWithCodec(new RequestParser(LIMITS), pieces);
 
-function answer(pieces: readonly Buffer[], method = 'GET', mayUpgrade = false): Reading {
+function answer(pieces: readonly Buffer[], method = 'GET'): Reading {
   const parser = new ResponseParser(LIMITS);
-  parser.expect(method, mayUpgrade);
+  parser.expect(method);
   return readWithCodec(parser, pieces);
 }
 
@@ -69,7 +69,6 @@ const REFUSED_REQUESTS: readonly (readonly [string, string])[] = [
   ['GET /\x7f HTTP/1.1\r\n', 'target 5'],
   ['GET /\xe9 HTTP/1.1\r\n', 'target 5'],
   ['GET /\0 HTTP/1.1\r\n', 'target 5'],
-  ['GET /#a HTTP/1.1\r\n', 'target 5'],
   [`GET /${'a'.repeat(20)} HTTP/1.1\r\n`, 'target_too_long 24'],
   ['GET / HTTP/1.2\r\n', 'version 13'],
   ['GET / HTTP/2.0\r\n', 'version 11'],
@@ -79,23 +78,6 @@ const REFUSED_REQUESTS: readonly (readonly [string, string])[] = [
   ['GET / HTTP/1.1\n', 'line_end 14'],
   ['GET / HTTP/1.1\rX', 'version 15'],
   ['GET / HTTP/1.1\r\r', 'line_end 15'],
-  // targets and hosts
-  ['GET * HTTP/1.1\r\nHost: a\r\n\r\n', 'target_form 27'],
-  ['GET a HTTP/1.1\r\nHost: a\r\n\r\n', 'target_form 27'],
-  ['GET ftp://a/ HTTP/1.1\r\nHost: a\r\n\r\n', 'target_form 34'],
-  ['GET http:///x HTTP/1.1\r\nHost: a\r\n\r\n', 'target_form 35'],
-  ['GET http://u@a/ HTTP/1.1\r\nHost: a\r\n\r\n', 'target_form 37'],
-  ['GET http://b/ HTTP/1.1\r\nHost: a\r\n\r\n', 'host_mismatch 35'],
-  ['GET http://a:1/ HTTP/1.1\r\nHost: a\r\n\r\n', 'host_mismatch 37'],
-  ['CONNECT a HTTP/1.1\r\nHost: a\r\n\r\n', 'target_form 31'],
-  ['CONNECT / HTTP/1.1\r\nHost: a\r\n\r\n', 'target_form 31'],
-  ['GET / HTTP/1.1\r\n\r\n', 'host_missing 18'],
-  [`${GET}Host: a\r\n\r\n`, 'host_repeated 25'],
-  ['GET / HTTP/1.0\r\nHost: a\r\nhost: a\r\n\r\n', 'host_repeated 25'],
-  ['GET / HTTP/1.1\r\nHost:\r\n\r\n', 'host_invalid 25'],
-  ['GET / HTTP/1.1\r\nHost: a, b\r\n\r\n', 'host_invalid 30'],
-  ['GET / HTTP/1.1\r\nHost: a@b\r\n\r\n', 'host_invalid 29'],
-  ['GET / HTTP/1.1\r\nHost: \xe9\r\n\r\n', 'host_invalid 27'],
   // field lines
   [`GET / HTTP/1.1\r\n Host: a\r\n\r\n`, 'folded_line 16'],
   [`${GET}\tX: a\r\n\r\n`, 'folded_line 25'],
@@ -138,7 +120,6 @@ const REFUSED_REQUESTS: readonly (readonly [string, string])[] = [
   [`${POST}Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n`, 'coding_repeated 54'],
   [`${POST}Transfer-Encoding: chunked\r\nContent-Length: 1\r\n\r\n`, 'length_and_coding 54'],
   [`${POST}Content-Length: 0\r\nTransfer-Encoding: chunked\r\n\r\n`, 'length_and_coding 45'],
-  ['POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n', 'coding_version 47'],
   ['CONNECT a:1 HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n', 'framing_forbidden 52'],
   [`${GET}Connection: a b\r\n\r\n`, 'connection_invalid 25'],
   [`${GET}Connection: "close"\r\n\r\n`, 'connection_invalid 25'],
@@ -214,8 +195,9 @@ const VALID_REQUESTS: readonly (readonly [string, ...string[]])[] = [
   [`${GET}\r\n\r\n${GET}\r\n`, 'GET / 0', 'GET / 0'],
   ['GET / HTTP/1.0\r\n\r\n', 'GET / 0'],
   ['OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n', 'OPTIONS * 0'],
-  ['GET HTTP://A?b HTTP/1.1\r\nHost: a\r\n\r\n', 'GET HTTP://A?b 0'],
-  ['GET http://a?/b HTTP/1.1\r\nHost: a\r\n\r\n', 'GET http://a?/b 0'],
+  ['GET / HTTP/1.1\r\n\r\n', 'GET / 0'],
+  [`${GET}Host: a@b\r\n\r\n`, 'GET / 0'],
+  ['GET a#b HTTP/1.1\r\nHost: a\r\n\r\n', 'GET a#b 0'],
   ['GET https://a:1/b HTTP/1.1\r\nHost: a:1\r\n\r\n', 'GET https://a:1/b 0'],
   ['CONNECT a:1 HTTP/1.1\r\nHost: a\r\n\r\ntunnel', 'CONNECT a:1 0'],
   ['GET /\\"<>^`{|}%zz HTTP/1.1\r\nHost: a\r\n\r\n', 'GET /\\"<>^`{|}%zz 0'],
@@ -262,21 +244,6 @@ t.test('the target has a limit of its own, beside that of the fields', async (t)
   t.same(read(60, exact), [`CHECKOUT /${'a'.repeat(59)} 0`]);
   t.same(read(60, `X${exact}`), ['head_too_large 114']);
   t.same(read(61, exact), ['target_too_long 71']);
-});
-
-t.test('without the checks of a head, a parser reads the same', async (t) => {
-  const ofHead = /^(?:host_\w+|target_form|coding_version) /;
-  const texts = [...REFUSED_REQUESTS, ...VALID_REQUESTS].map(([text]) => text);
-  forEachRow(texts, (text) => {
-    const bytes = latin1(text);
-    const checked = request([bytes]);
-    const isOfHead = ofHead.test(summarise(checked).at(-1) ?? '') || text.includes('#');
-    for (const pieces of [[bytes], Array.from(bytes, (_, i) => bytes.subarray(i, i + 1))]) {
-      const reading = readWithCodec(new RequestParser(LIMITS, false), pieces);
-      if (isOfHead) t.not(reading.fault, checked.fault, JSON.stringify(text));
-      else t.same(reading, checked, JSON.stringify(text));
-    }
-  });
 });
 
 t.test('keeps names and values as sent, without whitespace around values', async (t) => {
@@ -358,24 +325,15 @@ t.test('knows how a response ends, and whether the connection stays open', async
     ['HEAD', `${OK}\r\n`, ['200 0'], false],
     ['HEAD', `${OK}Content-Length: 0\r\n\r\n`, ['200 0'], true],
     ['HEAD', 'HTTP/1.1 304 Not\r\n\r\n', ['304 0'], true],
-    ['CONNECT', `${OK}\r\ntunnel`, ['200 cut 0'], false],
-    ['CONNECT', 'HTTP/1.1 404 No\r\nContent-Length: 2\r\n\r\nno', ['404 2'], true],
   ]; // prettier-ignore
   forEachRow(rows, ([method, text, reads, goesOn]) => {
     const reading = sameInPieces(t, text, (pieces) => answer(pieces, method));
     t.same(summarise(reading), reads, JSON.stringify(text));
     t.equal(reading.messages.at(-1)?.persistent, goesOn, `goes on: ${JSON.stringify(text)}`);
   });
-  const withLength = `${OK}Content-Length: 2\r\n\r\nok`;
-  t.same(summarise(answer([latin1(withLength)], 'CONNECT')), ['framing_forbidden 38']);
 });
 
 t.test('hands over the bytes after a protocol switch unread', async (t) => {
-  const parser = new ResponseParser(LIMITS);
-  parser.expect('GET', true);
-  parser.feed(latin1('HTTP/1.1 101 Go\r\nUpgrade: x\r\n\r\nframes'));
-  t.equal(parser.next(), 1);
-  t.equal(parser.takeRest().toString(), 'frames');
   const server = new RequestParser(LIMITS);
   server.feed(latin1(`${GET}Connection: upgrade\r\nUpgrade: x\r\n\r\nframes`));
   t.same([server.next(), server.next()], [1, 4]);
@@ -445,14 +403,14 @@ t.test('a parser that forgot the last head reads the next one alike', async (t) 
   const read = () => {
     parser.feed(head);
     t.equal(parser.next(), HEAD);
-    const found = [parser.target, parser.host, ...parser.fields];
+    const found = [parser.target, ...parser.fields];
     t.equal(parser.next(), END);
     return found;
   };
   const first = read();
   t.same(read(), first);
   parser.forget();
-  t.same([parser.target, parser.host, parser.fields], ['', undefined, []]);
+  t.same([parser.target, parser.fields], ['', []]);
   t.same(read(), first);
   t.same(read(), first);
 });
@@ -479,24 +437,6 @@ t.test('a parser that forgot the last head has no bytes of it, however it arrive
       t.equal(parser.next(), next.length > 2 ? HEAD : NEED_DATA, about);
     }
 }); // prettier-ignore
-
-t.test('memoized fields are still checked against each new request line', async (t) => {
-  const first = `GET / HTTP/1.1\r\nHost: a\r\nConnection: keep-alive\r\n\r\n`;
-  const fields = 'Host: a\r\nConnection: keep-alive\r\n\r\n';
-  t.same(summarise(request([latin1(`${first}GET * HTTP/1.1\r\n${fields}`)])).at(-1), 'target_form 51');
-  t.same(
-    summarise(request([latin1(`${first}GET http://b/ HTTP/1.1\r\n${fields}`)])).at(-1),
-    'host_mismatch 59',
-  );
-  const chunked = `Host: a\r\nTransfer-Encoding: chunked\r\nConnection: keep-alive\r\n\r\n`;
-  const old = `POST / HTTP/1.1\r\n${chunked}0\r\n\r\nPOST / HTTP/1.0\r\n${chunked}`;
-  t.same(
-    summarise(request([latin1(old)]))
-      .at(-1)
-      ?.split(' ')[0],
-    'coding_version',
-  );
-});
 
 t.test('every fault tag is tested and documented', async (t) => {
   const [source, page] = ['./parsers.test.ts', '../../docs/design/engine.md'].map((path) =>

@@ -8,7 +8,7 @@ import { bulkBuffers } from '../../src/net/socket.js';
 import { refusalReply } from '../../src/http/replies.js';
 import { DEFAULT_LIMITS } from '../../src/http1/events.js';
 import { isReset, setOnread } from '../../src/listeners/accepted-socket.js';
-import { Http1Connections } from '../../src/listeners/http1-connections.js';
+import { Http1Connections } from '../../src/listeners/http1-connection.js';
 import type { UpgradeListener } from '../../src/listeners/http1-input.js';
 import { selfSigned } from '../helpers/certificates.js';
 import { temporaryFolder } from '../helpers/latchkey.js';

@@ -10,7 +10,7 @@ import { LineBuffer } from '../../src/observe/json-line.js';
 import { logTo } from '../../src/observe/log.js';
 import { createTracing } from '../../src/observe/tracing/spans.js';
 import { AccessLog } from '../../src/pipeline/access-log.js';
-import { emptyRecord } from '../../src/pipeline/record.js';
+import { RequestRecord } from '../../src/pipeline/record.js';
 import { ShadowDifferences } from '../../src/pipeline/shadow.js';
 import { serveHttp } from '../helpers/http.js';
 import { lineDestination } from '../helpers/line-destination.js';
@@ -100,7 +100,7 @@ t.test('what the access log keeps of a token is as long as its text', async (t) 
   gc();
   const before = process.memoryUsage().arrayBuffers;
   for (const subject of subjects) {
-    log.write({ ...emptyRecord('r'), subject, outcome: 'forwarded', status: 200 }, 1);
+    log.write(Object.assign(new RequestRecord('r'), { subject, outcome: 'forwarded', status: 200 }), 1);
     lines.take();
     // Other work uses small buffers too.
     Buffer.from('x'.repeat(3_000));

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { type Address, AddressHealth, HealthCheck } from '../../src/upstream/address.js';
+import { AddressHealth, startHealthChecks } from '../../src/upstream/address.js';
 import type { Dispatcher } from '../../src/upstream/upstream-request.js';
 
 /** Records a number of failures at one time. */
@@ -37,9 +37,9 @@ t.test('probes it with one request per interval, which doubles with each failure
   t.equal(health.tryProbe(now + 29_999), false);
   t.equal(health.tryProbe(now + 30_000), true, 'a probe without an outcome is followed by another one');
   health.answered();
-  t.same([health.usable, health.ejectedMs, health.tryProbe(now)], [true, 0, false]);
+  t.same([health.usable, health.tryProbe(now)], [true, false]);
   fail(health, 3, now);
-  t.equal(health.ejectedMs, 1_000, 'the next ejection starts short');
+  t.same([health.tryProbe(now + 999), health.tryProbe(now + 1_000)], [false, true], 'it starts short again');
 });
 
 t.test('two checks in a row change the state; the first check sets it alone', async (t) => {
@@ -89,11 +89,8 @@ t.test(
       dispatch: (_, handler) => handler.onResponseStart(200, 'OK', []),
       destroy: () => undefined,
     };
-    const address = { openPool: () => pool } as unknown as Address;
     const settings = { path: '/', interval: 2_147_483_647, timeout: 1_000 };
-    const check = new HealthCheck(address, 'api', settings, () => (checks += 1));
-    t.teardown(() => check.stop());
-    check.start();
+    t.teardown(startHealthChecks({ openPool: () => pool }, 'api', settings, () => (checks += 1)));
     await new Promise((resolve) => setTimeout(resolve, 1_100));
     t.equal(checks, 1);
   },

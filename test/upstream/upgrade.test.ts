@@ -3,10 +3,9 @@ import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import t from 'tap';
 import type { Refusal } from '../../src/domain/refusal.js';
 import { Limiter } from '../../src/domain/limiter.js';
-import { Waits } from '../../src/upstream/fast-timeouts.js';
-import { loadTunnels } from '../../src/upstream/tunnel.js';
+import { loadProxy } from '../../src/upstream/tunnel.js';
 import { createUpgrade } from '../../src/upstream/upgrade.js';
-import type { Upstream } from '../../src/upstream/upstreams.js';
+import { type Upstream, Waits } from '../../src/upstream/upstreams.js';
 import { type Exchange, OPENS, shake } from '../helpers/handshake.js';
 import { pause, until } from '../helpers/until.js';
 
@@ -49,12 +48,11 @@ t.test('a handshake ends once, and leaves nothing behind, whatever happens in wh
       prefix: '',
       host: 'x',
       connect: (done: (outcome: Socket | Error) => void) => void attempts.push(done),
-      peerOf: () => 'x',
       active: 0,
     };
     const none = () => undefined;
     const settings = { max_response_head: 16_384, retries: 0 };
-    const waits = new Waits({ responseTimeout: 60_000, idleTimeout: 60_000 }, { response: '', idle: '' });
+    const waits = new Waits('x', { response_timeout: 60_000, idle_timeout: 60_000 });
     const upstream = { limiter, settings, waitsOf: () => waits, choose: () => address, failed: () => (failures += 1), report: none, answered: none, hostFor: none, retried: none } as unknown as Upstream; // prettier-ignore
     const log: string[] = [];
     let failures = 0;
@@ -77,7 +75,7 @@ t.test('a handshake ends once, and leaves nothing behind, whatever happens in wh
     const turn = () => new Promise((resolve) => setImmediate(resolve));
     // The attempt begins once http-proxy is loaded.
     if (order[0] === 'revoked before') handshake.abort({ refusal: 'unauthenticated' });
-    await loadTunnels();
+    await loadProxy();
     for (const event of order) {
       if (event === 'closed before' || event === 'revoked before') continue;
       if (event === 'client closes') client.destroy();

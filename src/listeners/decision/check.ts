@@ -13,12 +13,11 @@ import { refusalReply, type Reply, withHeaders } from '../../http/replies.js';
 import { writeReply } from '../../http/write-reply.js';
 import { answer, type Entrance, type Exchange, handle } from '../../pipeline/handle.js';
 import { loginAddress } from '../../pipeline/browsers.js';
-import { expiryFields, newRecord, newRequestId, rateLimitFields } from '../../pipeline/record.js';
+import { expiryFields, newRecord, rateLimitFields } from '../../pipeline/record.js';
 import type { Services, Serving } from '../../pipeline/services.js';
 import { refuseHandshake } from '../../upstream/handshake.js';
 import {
   type ForwardAuthProtocol,
-  isHandshakeCheck,
   type OriginalRequest,
   protocolOf,
   PROTOCOLS,
@@ -33,7 +32,7 @@ export function createDecisionListener(serving: Serving): Serve {
   return (req, res) => {
     const check = {
       services: serving.services,
-      record: newRecord(newRequestId()),
+      record: newRecord(),
       peer: req.socket,
       recipient: res,
       isForwarded: false,
@@ -66,14 +65,14 @@ const CHECK: Entrance<CheckExchange> = {
     return (
       refuseMethod(method, url) ??
       refuseHost(original, head) ??
-      refuseFields(check, head, protocol.namesRemoved)
+      refuseFields(check, head, protocol.proxy === 'envoy')
     );
   },
   refusalOf: refusalOfCheck,
   allow: (check, head, { subject, writes }, identity) => {
     const { decisionHeaders } = check.services;
     const fields = decisionHeaders.fields(head, identity);
-    if (check.protocol?.namesRemoved === true)
+    if (check.protocol?.proxy === 'envoy')
       fields.push('x-envoy-auth-headers-to-remove', decisionHeaders.removed(head, fields).join(','));
     fields.push(...limitFields(check.services, subject, writes));
     answer(check, CHECK, { status: 200, headers: fields }, 'allowed');
@@ -95,7 +94,7 @@ function redirectTo(location: string, { protocol, record, req }: CheckExchange, 
   const isSameHost = firstField(req.rawHeaders, 'host') === client.host;
   const origin = isSameHost ? '' : `${client.secure ? 'https' : 'http'}://${client.host}`;
   const headers = ['Location', origin + location];
-  return protocol?.isNginx === true ? withHeaders(denial(refusal), headers) : { status: 303, headers };
+  return protocol?.proxy === 'nginx' ? withHeaders(denial(refusal), headers) : { status: 303, headers };
 }
 
 /**
@@ -118,7 +117,9 @@ export function readOriginalHead(
   if ('refusal' in head || head.webSocket) return head;
   // With any other protocol, a client could bypass the decision once the upstream agrees to switch.
   if (hasUpgrade(head)) return { refusal: 'malformed', detail: 'only Upgrade: websocket is accepted' };
-  return isHandshakeCheck(head.fields) ? { ...head, webSocket: true } : head;
+  // Some proxies do not pass on `Upgrade`.
+  const isHandshake = firstField(head.fields, 'sec-websocket-key') !== undefined;
+  return isHandshake ? { ...head, webSocket: true } : head;
 }
 
 /**
@@ -139,7 +140,11 @@ export function refusalOfCheck(
   head: RequestHead,
   verdict: Verdict,
 ): Refusal | undefined {
-  if (record.endpoint !== null) return builtInEndpoint(head);
+  if (record.endpoint !== null)
+    return {
+      refusal: 'own_endpoint',
+      detail: `Latchkey serves ${head.path} itself; make the proxy forward it to Latchkey's public listener (listen) without a check`,
+    };
   return verdict.refusal ?? (hasUpgrade(head) ? refuseHandshake(head) : undefined);
 }
 
@@ -148,7 +153,7 @@ export function loginOf(
   { record: { head, loginPath }, services }: Exchange,
   refusal: Refusal,
 ): string | null {
-  return head === null ? null : loginAddress(head, refusal, loginPath, services.pageOf);
+  return head === null ? null : loginAddress(head, refusal, loginPath, services.pages);
 }
 
 /** Returns the fields for the response to the client. */
@@ -162,11 +167,4 @@ export function limitFields(
 
 function hasUpgrade({ fields }: RequestHead): boolean {
   return firstField(fields, 'upgrade') !== undefined;
-}
-
-function builtInEndpoint({ path }: RequestHead): Refusal {
-  return {
-    refusal: 'own_endpoint',
-    detail: `Latchkey serves ${path} itself; make the proxy forward it to Latchkey's public listener (listen) without a check`,
-  };
 }

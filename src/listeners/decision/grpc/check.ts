@@ -11,7 +11,7 @@ import {
   type Recipient,
   refuse,
 } from '../../../pipeline/handle.js';
-import { newRecord, newRequestId } from '../../../pipeline/record.js';
+import { newRecord } from '../../../pipeline/record.js';
 import type { Services } from '../../../pipeline/services.js';
 import { denial, limitFields, loginOf, readOriginalHead, refusalOfCheck, refuseFields } from '../check.js';
 import {
@@ -19,14 +19,13 @@ import {
   type CheckResponse,
   type HeaderValue,
   type HttpRequest,
-  type Received,
-  setField,
+  setFields,
 } from './messages.js';
 import { firstField, LINE_BYTES, type FieldSplitter } from '../../../http/fields.js';
 import { type Bytes, COLON, consistsOf, HTAB, SP, TOKEN } from '../../../http1/bytes.js';
 import { fieldFault, Framing } from '../../../http1/framing.js';
 import { parseRefusal } from '../../../pipeline/faults.js';
-import type { OriginalRequest } from '../protocols.js';
+import { malformedCheck, type OriginalRequest } from '../protocols.js';
 import { isIP } from 'node:net';
 
 /** Codes of `google.rpc.Code`. */
@@ -46,7 +45,7 @@ const ALLOWED: Reply = { status: 200 };
  * it with an error, which Envoy does not treat as a decision.
  */
 export interface CheckCall extends Recipient {
-  readonly received: Received;
+  readonly request: CheckRequest;
   readonly peer: PeerSocket;
   headersSent: boolean;
   readonly answer: (response: CheckResponse) => void;
@@ -54,10 +53,9 @@ export interface CheckCall extends Recipient {
 
 /** @param maxSize bytes of all fields of a request together */
 export function handleCheckCall(services: Services, maxSize: number, call: CheckCall): void {
-  const record = newRecord(newRequestId());
   const check = {
     services,
-    record,
+    record: newRecord(),
     peer: call.peer,
     req: HTTP2,
     recipient: call,
@@ -82,7 +80,7 @@ const GRPC_CHECK: Entrance<CallExchange> = {
   forwards: false,
   answersPreflights: false,
   read: (check) => {
-    const original = readCheck(check.recipient.received.check, check.services.splitJoined, check.maxSize);
+    const original = readCheck(check.recipient.request, check.services.splitJoined, check.maxSize);
     if ('refusal' in original) return original;
     // HTTP/1.1 as in Envoy's checks over HTTP, whatever its client speaks.
     const head = readOriginalHead(check, original, '1.1');
@@ -94,7 +92,10 @@ const GRPC_CHECK: Entrance<CallExchange> = {
     const fields = decisionHeaders.fields(head, identity);
     const unsent = fields.find((value) => !isUtf8(Buffer.from(value, 'latin1')));
     if (unsent !== undefined) {
-      refuse(check, GRPC_CHECK, notUtf8(fields[fields.indexOf(unsent) - 1] as string));
+      // Envoy reads the values as text, and would see an error.
+      const name = fields[fields.indexOf(unsent) - 1];
+      const detail = `the header ${name} is not UTF-8 and cannot be sent to Envoy over gRPC`;
+      refuse(check, GRPC_CHECK, { refusal: 'malformed', detail });
       return;
     }
     const toRemove = decisionHeaders.removed(head, fields);
@@ -102,9 +103,9 @@ const GRPC_CHECK: Entrance<CallExchange> = {
     check.allowed = {
       status: { code: OK },
       okResponse: {
-        headers: optionsOf(fields),
+        headers: setFields(fields),
         headersToRemove: toRemove,
-        responseHeadersToAdd: optionsOf(limitFields(check.services, subject, writes)),
+        responseHeadersToAdd: setFields(limitFields(check.services, subject, writes)),
       },
     };
     answer(check, GRPC_CHECK, ALLOWED, 'allowed');
@@ -123,7 +124,7 @@ const GRPC_CHECK: Entrance<CallExchange> = {
 
 function denied(reply: Reply, requestId: string): CheckResponse {
   const { fields, body } = replyParts(reply, requestId);
-  const headers = optionsOf(fields.filter((_, i) => fields[i - (i % 2)] !== 'Content-Length'));
+  const headers = setFields(fields.filter((_, i) => fields[i - (i % 2)] !== 'Content-Length'));
   const { status } = reply;
   return { status: { code: codeOf(status) }, deniedResponse: { status: { code: status }, headers, body } };
 }
@@ -134,21 +135,6 @@ function codeOf(status: number): number {
   return status === 503 ? UNAVAILABLE : INTERNAL;
 }
 
-function optionsOf(fields: readonly string[]): ReturnType<typeof setField>[] {
-  const options = [];
-  for (let i = 0; i < fields.length; i += 2)
-    options.push(setField(fields[i] as string, fields[i + 1] as string));
-  return options;
-}
-
-/** Refuses a field that is not UTF-8: Envoy reads the values as text, and would see an error. */
-function notUtf8(name: string): Refusal {
-  return {
-    refusal: 'malformed',
-    detail: `the header ${name} is not UTF-8 and cannot be sent to Envoy over gRPC`,
-  };
-}
-
 const HOST = 'host';
 
 /** The attributes in which Envoy repeats the pseudo-header fields (RFC 9113 8.3.1). */
@@ -156,19 +142,15 @@ const PSEUDO = { ':method': 'method', ':path': 'path', ':authority': 'host', ':s
 
 /**
  * Reads the request that a check is about, or refuses a check that leaves it unclear.
- *
  * @param split splits joined fields
  * @param maxSize bytes of all fields together, as HTTP/1 would write them
  */
-function readCheck(
-  check: CheckRequest | null,
-  split: FieldSplitter,
-  maxSize: number,
-): OriginalRequest | Refusal {
-  if (check === null) return malformedCheck('the message is not a CheckRequest of envoy.service.auth.v3');
+function readCheck(check: CheckRequest, split: FieldSplitter, maxSize: number): OriginalRequest | Refusal {
   const http = check.attributes?.request?.http;
   if (http == null)
-    return malformedCheck('attributes.request.http is missing; only HTTP requests can be checked');
+    return malformedCheck(
+      'attributes.request.http is missing in the CheckRequest (envoy.service.auth.v3); only HTTP requests can be checked',
+    );
   const fault = attributesFault(http);
   if (fault !== undefined) return malformedCheck(fault);
   const { method, path, host } = http;
@@ -196,7 +178,6 @@ function attributesFault(http: HttpRequest): string | undefined {
 
 /**
  * Returns the bytes of all fields, `Host` included, as for the same request over HTTP.
- *
  * Pseudo-header fields repeat attributes: not counted.
  */
 function sizeOf(host: Buffer, entries: readonly HeaderValue[]): number {
@@ -213,7 +194,6 @@ function isHost(key: Buffer): boolean {
 
 /**
  * Adds the fields of the check to a flat list.
- *
  * @param put adds a single field
  */
 function addFields(
@@ -223,6 +203,7 @@ function addFields(
   put: FieldSplitter,
 ): Refusal | undefined {
   const framing = new Framing(true);
+  let hasHost = false;
   for (const { key, value, rawValue } of entries) {
     const name = textOf(key);
     if (rawValue.length > 0 && value.length > 0 && !rawValue.equals(value))
@@ -235,8 +216,11 @@ function addFields(
     }
     const fault = fieldFault(framing, key, bytes);
     if (fault !== undefined) return parseRefusal(fault);
-    // Envoy reports the host as an attribute; a Host field with the same value is no second one.
-    if (isHost(key) && bytes.equals(http.host)) continue;
+    // Envoy reports the host as an attribute; one Host field with the same value is no second one.
+    if (!hasHost && isHost(key) && bytes.equals(http.host)) {
+      hasHost = true;
+      continue;
+    }
     const refusal = put(fields, name, trimmed(bytes));
     if (refusal !== undefined) return refusal;
   }
@@ -262,9 +246,7 @@ function addBody(fields: string[], { size, body, rawBody }: HttpRequest): void {
   if (firstField(fields, 'transfer-encoding') === undefined) fields.push('Transfer-Encoding', 'chunked');
 }
 
-/**
- * Adds the client's address. If Envoy does not report X-Forwarded-For, its own peer is the client.
- */
+/** Adds the client's address. If Envoy does not report X-Forwarded-For, its own peer is the client. */
 function addClient(fields: string[], { attributes }: CheckRequest): void {
   const address = attributes?.source?.address?.socketAddress?.address;
   if (address === undefined || firstField(fields, 'x-forwarded-for') !== undefined) return;
@@ -287,8 +269,4 @@ function isBlank(byte: number): boolean {
 
 function textOf(bytes: Buffer): string {
   return (bytes as Bytes).latin1Slice();
-}
-
-function malformedCheck(detail: string): Refusal {
-  return { refusal: 'malformed_check', detail };
 }

@@ -1,16 +1,10 @@
 import protobuf from 'protobufjs/light.js';
 
 /**
- * The parts of the `envoy.service.auth.v3` messages that are read and written.
- *
- * The field numbers are those of envoyproxy/data-plane-api (Apache-2.0):
- * `envoy/service/auth/v3/external_auth.proto` and `attribute_context.proto`,
- * `envoy/config/core/v3/address.proto` and `base.proto`, `envoy/type/v3/http_status.proto`,
- * `google/rpc/status.proto`.
- *
- * Strings are declared as bytes, which are the same on the wire: a string decoder would replace
- * invalid UTF-8. Maps are declared as lists of entries, also the same on the wire: a map decoder
- * would keep only the last of two equal keys.
+ * The parts of the `envoy.service.auth.v3` messages that are read and written, with the field numbers of
+ * envoyproxy/data-plane-api (Apache-2.0). On the wire, bytes are the same as strings, whose decoder would
+ * replace invalid UTF-8, and lists of entries the same as maps, whose decoder would keep only the last of two
+ * equal keys.
  */
 const { root } = protobuf.Root.fromJSON({
   nested: {
@@ -112,60 +106,46 @@ export interface CheckRequest {
   } | null;
 }
 
-/** A header field to set. */
-interface HeaderValueOption {
-  readonly header: { readonly key: Buffer; readonly value: Buffer };
-  readonly appendAction: number;
-}
-
 /** The decision for Envoy, with either a denied or an OK response. */
 export interface CheckResponse {
   /** A code of `google.rpc.Code`; 0 allows. */
   readonly status: { readonly code: number };
   readonly deniedResponse?: {
     readonly status: { readonly code: number };
-    readonly headers: readonly HeaderValueOption[];
+    readonly headers: ReturnType<typeof setFields>;
     readonly body: string;
   };
   readonly okResponse?: {
-    readonly headers: readonly HeaderValueOption[];
+    readonly headers: ReturnType<typeof setFields>;
     readonly headersToRemove: readonly string[];
-    readonly responseHeadersToAdd: readonly HeaderValueOption[];
+    readonly responseHeadersToAdd: ReturnType<typeof setFields>;
   };
 }
 
 /** `OVERWRITE_IF_EXISTS_OR_ADD` of `HeaderAppendAction`; the default would append. */
 const OVERWRITE = 2;
 
-/**
- * Returns a field that replaces any value that Envoy has.
- *
- * @param value Latin-1 text
- */
-export function setField(name: string, value: string): HeaderValueOption {
-  return {
-    header: { key: Buffer.from(name.toLowerCase(), 'latin1'), value: Buffer.from(value, 'latin1') },
-    appendAction: OVERWRITE,
-  };
+/** Returns a flat list of fields, in Latin-1, as fields that replace any value that Envoy has. */
+export function setFields(flat: readonly string[]) {
+  const options = [];
+  for (let i = 0; i < flat.length; i += 2) {
+    const key = Buffer.from((flat[i] as string).toLowerCase(), 'latin1');
+    const value = Buffer.from(flat[i + 1] as string, 'latin1');
+    options.push({ header: { key, value }, appendAction: OVERWRITE });
+  }
+  return options;
 }
 
-/** A decoded message. It is wrapped, because the library takes null for a missing message. */
-export interface Received {
-  /** Null when it is not a `CheckRequest`: the response is then a denial instead of an error. */
-  readonly check: CheckRequest | null;
-}
-
-/** Decodes a message. */
-export function readCheckRequest(bytes: Buffer): Received {
+/** Reads anything else as an empty message, so that the response is a denial instead of an error. */
+export function readCheckRequest(bytes: Buffer): CheckRequest {
   try {
     const message = CHECK_REQUEST.decode(bytes);
-    return { check: CHECK_REQUEST.toObject(message, { defaults: true, longs: Number }) as CheckRequest };
+    return CHECK_REQUEST.toObject(message, { defaults: true, longs: Number }) as CheckRequest;
   } catch {
-    return { check: null };
+    return { attributes: null };
   }
 }
 
-/** Encodes a message. */
 export function writeCheckResponse(response: CheckResponse): Buffer {
   return Buffer.from(CHECK_RESPONSE.encode(response).finish());
 }

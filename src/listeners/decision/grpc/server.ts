@@ -19,14 +19,12 @@ import { Http2Connections, MAX_STREAMS, SESSION_MEMORY } from '../../http2-conne
 import type { ListenerLimits } from '../../http1-input.js';
 import { type PublicServer, TCP_OPTIONS, withConnections } from '../../server.js';
 import { handleCheckCall } from './check.js';
-import { type CheckResponse, type Received, readCheckRequest, writeCheckResponse } from './messages.js';
+import { type CheckRequest, type CheckResponse, readCheckRequest, writeCheckResponse } from './messages.js';
 
-/**
- * Maximum bytes of a message, far above the limit of a head: Envoy treats an excess as an error.
- */
+/** Maximum bytes of a message, far above the limit of a head: Envoy treats an excess as an error. */
 const MAX_MESSAGE = 1_048_576;
 
-type Check = handleUnaryCall<Received, CheckResponse>;
+type Check = handleUnaryCall<CheckRequest, CheckResponse>;
 
 /** `envoy.service.auth.v3.Authorization`; only the server side is used. */
 const AUTHORIZATION: ServiceDefinition = {
@@ -43,7 +41,6 @@ const AUTHORIZATION: ServiceDefinition = {
 
 /**
  * Creates the server of the gRPC port, with the connection limits of the public port.
- *
  * @param fault called with the exception of a listener; the call is already ended
  */
 export function createGrpcServer(
@@ -55,7 +52,7 @@ export function createGrpcServer(
   setLogVerbosity(logVerbosity.NONE);
   const check: Check = (call, callback) => {
     handleCheckCall(serving.services, limits.head_size, {
-      received: call.request,
+      request: call.request,
       peer: { remoteAddress: addressOf(call.getPeer()) },
       get destroyed() {
         return call.cancelled;
@@ -102,9 +99,7 @@ function addressOf(peer: string): string {
 
 /**
  * Returns the library's HTTP/2 server.
- *
  * The library keeps it private, but does not limit the time of its connections.
- *
  * @throws Error when this version of the library keeps it elsewhere
  */
 function http2ServerOf(library: Server): Http2Server {
@@ -116,8 +111,7 @@ function http2ServerOf(library: Server): Http2Server {
 }
 
 /**
- * Guards the stream listeners: the library starts calls in an event, where an
- * error would end the process.
+ * Guards the stream listeners: the library starts calls in an event, where an error would end the process.
  */
 function guardStreams(http2: Http2Server, fault: (error: unknown) => void): void {
   const listeners = http2.listeners('stream') as ((...args: unknown[]) => void)[];
