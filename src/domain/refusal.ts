@@ -55,6 +55,12 @@ export function malformed(detail: string): Refusal {
   return { refusal: 'malformed', detail };
 }
 
+export const UNPROCESSABLE = { status: 422, code: 'Unprocessable Entity' } as const;
+
+export function unprocessable(detail: string): Refusal {
+  return { refusal: 'grant', ...UNPROCESSABLE, detail };
+}
+
 export function withAuditEvents(refusal: Refusal, before: readonly AuditEvent[]): Refusal {
   return { ...refusal, auditEvents: [...before, ...(refusal.auditEvents ?? [])] };
 }

@@ -8,7 +8,7 @@ import type { DirectoryStore } from '../store/core/directory.js';
 import { endpoint, type Resource, subjectOf } from './endpoint.js';
 import { checkFreshLogin } from './login.js';
 import { customer, id, named, time } from './schema/responses.js';
-import { freshSudoRequest, readSudo, sudoRequest } from './schema/requests.js';
+import { readSudo, sudoRequest } from './schema/requests.js';
 
 const currentUser = named('CurrentUser', {
   id,
@@ -109,7 +109,7 @@ export const account = {
       summary: 'Confirm a password',
       description:
         'For five minutes, `POST /tokens` with the same credential needs no login name. It still checks the password.',
-      request: { schema: sudoRequest, afterFreshLogin: freshSudoRequest },
+      request: { schema: sudoRequest },
       otp: true,
       response: sudoGranted,
       codes: { 400: ['invalid_request', 'account_locked', '2fa.verify'], 403: ['invalid_grant'] },
