@@ -422,16 +422,10 @@ export interface components {
       };
       /** @description Seconds that a token may last; null when there is no limit */
       max_lifetime: number | null;
-      /** @description Seconds before the expiry of a token from which it is marked; null when not configured */
-      warn_before: number | null;
+      /** @description Seconds before the expiry of a token from which it is marked */
+      warn_before: number;
       /** @description Name of the header that carries a token */
       key_field: string;
-      accepts: {
-        /** @description Whether `Authorization: Bearer` carries one too */
-        bearer: boolean;
-        /** @description Whether the password of `Authorization: Basic` carries one too */
-        basic: boolean;
-      };
       /** @description The origin for clients; null for that of the page */
       public_url: string | null;
     };
