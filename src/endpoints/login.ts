@@ -153,7 +153,7 @@ export async function beginSession(
  */
 export async function checkFreshLogin<Granted extends object | null>(
   { head, now }: Pick<Call, 'head' | 'now'>,
-  { oidc, identify, sudoGrants, page }: EndpointServices,
+  { oidc, identify, sessions, page }: EndpointServices,
   status: 400 | 403,
   grant: Grant<Granted>,
 ): Promise<LoggedIn<Granted> | Refusal | undefined> {
@@ -163,7 +163,7 @@ export async function checkFreshLogin<Granted extends object | null>(
   const { user } = subject;
   const provider = user.provider === undefined ? undefined : oidc.logins.ofIssuer(user.provider.issuer);
   if (provider === undefined) return undefined;
-  if (!(await sudoGrants.isFresh(subject, now))) {
+  if (!(await sessions.isFresh(subject, now))) {
     const login = `${page.path}oidc/${provider.name}/login?fresh=1`;
     const detail = `You have no password; log in at the provider again: ${login}`;
     return { refusal: 'grant', status: 400, code: 'invalid_request', detail };

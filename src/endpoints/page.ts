@@ -121,7 +121,7 @@ export const page = {
       credential: 'session',
       summary: 'Show the logged-in user, with permissions and limits',
       response: caller,
-      handle: async (call, { directory, policy, oidc, sudoGrants, page: { idleTimeout, callers } }) => {
+      handle: async (call, { directory, policy, oidc, sessions, page: { idleTimeout, callers } }) => {
         const subject = sessionOf(call);
         const { user } = subject;
         const may = (action: string) => policy.decide(subject, action, null).allowed;
@@ -134,7 +134,7 @@ export const page = {
             customer: { id: user.customerId, name: customer?.name ?? '' },
             session: { ends_in: Math.floor((subject.session.endsAt - call.now) / 1000), idle_timeout: seconds(idleTimeout) },
             one_time_password: user.otpSecret !== null,
-            ...(await providerOf(subject, call.now, { oidc, sudoGrants })),
+            ...(await providerOf(subject, call.now, { oidc, sessions })),
             may: {
               list_tokens: may('token:read'),
               revoke_tokens: may('token:write'),
@@ -183,12 +183,12 @@ function sessionObject(session: Session, current: Session): SessionObject {
 async function providerOf(
   subject: SessionSubject,
   now: EpochMs,
-  { oidc, sudoGrants }: Pick<EndpointServices, 'oidc' | 'sudoGrants'>,
+  { oidc, sessions }: Pick<EndpointServices, 'oidc' | 'sessions'>,
 ): Promise<Pick<Caller, 'provider'>> {
   const { session, user } = subject;
   const issuer = session.provider === undefined ? undefined : user.provider?.issuer;
   const found = issuer === undefined ? undefined : oidc?.logins.ofIssuer(issuer);
-  return found === undefined ? {} : { provider: { ...found, confirmed: await sudoGrants.isFresh(subject, now) } };
+  return found === undefined ? {} : { provider: { ...found, confirmed: await sessions.isFresh(subject, now) } };
 } // prettier-ignore
 
 function pageFields(head: RequestHead): string[] {

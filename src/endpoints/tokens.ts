@@ -197,10 +197,10 @@ export const tokens = {
 } as const satisfies Resource;
 
 /** If it recently confirmed the password. */
-async function sudoUser({ head, now }: Call, { identify, sudoGrants }: EndpointServices): Promise<User | undefined> {
+async function sudoUser({ head, now }: Call, { identify, sessions }: EndpointServices): Promise<User | undefined> {
   const subject = await identify?.(head, now);
   if (subject === undefined || 'refusal' in subject) return undefined;
-  return (await sudoGrants.isActive(subject, now)) ? subject.user : undefined;
+  return (await sessions.hasSudo(subject, now)) ? subject.user : undefined;
 } // prettier-ignore
 
 async function revoke(
