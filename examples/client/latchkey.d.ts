@@ -422,63 +422,18 @@ export interface components {
       };
       /** @description Seconds that a token may last; null when there is no limit */
       max_lifetime: number | null;
-      /** @description Seconds before the expiry of a token from which it is marked; null when not configured */
-      warn_before: number | null;
+      /** @description Seconds before the expiry of a token from which it is marked */
+      warn_before: number;
       /** @description Name of the header that carries a token */
       key_field: string;
-      accepts: {
-        /** @description Whether `Authorization: Bearer` carries one too */
-        bearer: boolean;
-        /** @description Whether the password of `Authorization: Basic` carries one too */
-        basic: boolean;
-      };
       /** @description The origin for clients; null for that of the page */
       public_url: string | null;
     };
-    CreateOwnTokenRequest: {
-      /** @description At most 1024 bytes */
-      password: string;
-      /**
-       * @description What the token is for: 1 to 255 characters without control and invisible characters
-       * @default
-       */
-      name: string;
-      /**
-       * @description One scope, or several separated by spaces
-       * @default global
-       */
-      scope: string;
-      /** @description Restricts the token to these services */
-      'services[]'?: string[];
-      /** @description The same as `services[]` */
-      services?: string[];
-      /** @description Restricts the token to this service; adds to `services[]` */
-      service_id?: string;
-      /**
-       * Format: date-time
-       * @description ISO 8601 with `Z` or an offset; the token is refused from that second on
-       */
-      expires_at?: string;
-      /**
-       * @description Requests that the token may make per period of 1s to 31d
-       * @example 600/1m
-       */
-      rate?: string;
-      /** @description Addresses and ranges of the clients that may use the token */
-      'addresses[]'?: string[];
-      /** @description The same as `addresses[]` */
-      addresses?: string[];
-      /**
-       * @description `true`: the token is refused until it is resumed
-       * @enum {string}
-       */
-      suspended?: 'true' | 'false';
-    };
     CreateTokenRequest: {
-      /** @description The login name of the user whom the token is for */
-      username: string;
-      /** @description At most 1024 bytes */
-      password: string;
+      /** @description The login name of the user whom the token is for; not needed after `POST /sudo`, and not needed with a session from a fresh login at an OpenID Connect provider */
+      username?: string;
+      /** @description At most 1024 bytes; not needed with a session from a fresh login at an OpenID Connect provider */
+      password?: string;
       /**
        * @description What the token is for: 1 to 255 characters without control and invisible characters
        * @default
@@ -702,8 +657,8 @@ export interface components {
     SudoRequest: {
       /** @description The login name; without it, the password is that of the request's credential */
       username?: string;
-      /** @description At most 1024 bytes */
-      password: string;
+      /** @description At most 1024 bytes; not needed with a session from a fresh login at an OpenID Connect provider */
+      password?: string;
     };
     Token: {
       /** @description Identifies the token; not a secret */
@@ -1139,10 +1094,8 @@ export interface operations {
     };
     requestBody: {
       content: {
-        'application/json':
-          components['schemas']['CreateTokenRequest'] | components['schemas']['CreateOwnTokenRequest'];
-        'application/x-www-form-urlencoded':
-          components['schemas']['CreateTokenRequest'] | components['schemas']['CreateOwnTokenRequest'];
+        'application/json': components['schemas']['CreateTokenRequest'];
+        'application/x-www-form-urlencoded': components['schemas']['CreateTokenRequest'];
       };
     };
     responses: {

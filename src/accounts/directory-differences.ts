@@ -88,38 +88,29 @@ function userDifference(before: User | undefined, user: User): Difference {
 
 function tokenDifference(before: Token | undefined, token: Token, customerId: string): Difference {
   const { id, name, userId, digest } = token;
-  const after = limitsOf(token);
+  const after = termsOf(token);
   if (before === undefined) {
-    const own =
-      token.restrictions === undefined ? [] : restrictionsOf(token).filter((each) => each !== IN_USE);
-    const details = [JSON.stringify(name), `of user ${userId}`, ...after, ...own];
+    const details = [JSON.stringify(name), `of user ${userId}`, ...after.filter((term) => term !== null)];
     return { change: 'add', kind: 'token', id, details, auditEvents: [tokenCreatedEvent(token, customerId)] };
   }
-  const allAfter = [...after, ...restrictionsOf(token)];
-  const details = [...limitsOf(before), ...restrictionsOf(before)].flatMap((limit, i) =>
-    limit === allAfter[i] ? [] : [`${limit} -> ${allAfter[i]}`],
+  const details = termsOf(before).flatMap((term, i) =>
+    term === after[i] ? [] : [`${term ?? 'none'} -> ${after[i] ?? 'none'}`],
   );
   if (before.name !== name) details.unshift(`name ${JSON.stringify(before.name)} -> ${JSON.stringify(name)}`);
   if (before.digest !== digest) details.push('secret');
   return { change: 'update', kind: 'token', id, details: details.length > 0 ? details : ['token'] };
 }
 
-function limitsOf({ scopes, services, expiresAt }: Token): string[] {
+/** Null for a limit that it does not have. */
+function termsOf({ scopes, services, expiresAt, restrictions = {} }: Token): (string | null)[] {
+  const { rate, addresses, suspended } = restrictions;
   return [
     `scope ${scopes.join(' ')}`,
     services.length === 0 ? 'all services' : `services ${services.join(' ')}`,
     expiresAt === null ? 'no expiry' : `expires ${formatTime(expiresAt)}`,
-  ];
-}
-
-const IN_USE = 'not suspended';
-
-function restrictionsOf({ restrictions }: Token): string[] {
-  const { rate, addresses, suspended } = restrictions ?? {};
-  return [
-    rate === undefined ? 'no rate' : `rate ${rate}`,
-    addresses === undefined ? 'any address' : `addresses ${addresses.join(' ')}`,
-    suspended === true ? 'suspended' : IN_USE,
+    rate === undefined ? null : `rate ${rate}`,
+    addresses === undefined ? null : `addresses ${addresses.join(' ')}`,
+    suspended === true ? 'suspended' : null,
   ];
 }
 

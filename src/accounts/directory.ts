@@ -41,12 +41,14 @@ export interface NotApplied {
   readonly differences: readonly Difference[];
 }
 
+type PlannedStore = Pick<Store, 'tokens' | 'directory' | 'maintenance'>;
+
 /** A small directory is applied entirely or not at all; between steps of a large one, others may read a part. */
 export class DirectoryApplier {
-  readonly #store: Pick<Store, 'tokens' | 'directory' | 'maintenance'>;
+  readonly #store: PlannedStore;
   readonly #secrets: UserSecrets;
 
-  constructor(store: Pick<Store, 'tokens' | 'directory' | 'maintenance'>, secrets: UserSecrets) {
+  constructor(store: PlannedStore, secrets: UserSecrets) {
     this.#store = store;
     this.#secrets = secrets;
   }
@@ -78,7 +80,50 @@ export class DirectoryApplier {
   }
 
   async plan(directory: Directory, now: EpochMs): Promise<Plan> {
-    return planDirectory(this.#store, this.#secrets, directory, now);
+    const declared = idSets(directory);
+    const known = await readStore(this.#store, declared);
+    const users = await changedUsers(directory.users, known.users, this.#secrets, now);
+    users.push(...changedKeyOwners(directory, known.users, now));
+    const keys = legacyTokens(directory, now);
+    const removeTokens = directory.legacy_keys === undefined ? [] : staleKeys(keys, known.legacyKeys);
+    const undeclared = [...known.users.values()].filter(
+      (user) =>
+        !declared.users.has(user.id) && !(isKeptUndeclared(user) && declared.customers.has(user.customerId)),
+    );
+    const tokens = await planDeclaredTokens(directory, known.declaredTokens, this.#store.tokens, now);
+    const pending = await withActiveTokens(this.#store, undeclared, [...removeTokens, ...tokens.revoke], now);
+    const removeUsers = undeclared.filter((user) => !pending.includes(user));
+    users.push(
+      ...pending
+        .map((user) => pendingDeletionOf(user, declared.logins, now))
+        .filter((user) => !isSameUser(user, known.users.get(user.id) as User)),
+    );
+    const stillNeeded = new Set(pending.map(({ customerId }) => customerId));
+    const changes: Changes = {
+      customers: directory.customers
+        .filter((c) => known.customers.get(c.id)?.name !== c.name)
+        .map(({ id, name }) => ({ id, name })),
+      services: directory.services
+        .map((s): Service => ({ id: s.id, customerId: s.customer_id, name: s.name }))
+        .filter((s) => !isSameService(known.services.get(s.id), s)),
+      users,
+      tokens: await newTokens(this.#store, keys, known.legacyKeys),
+      declared: tokens.put,
+      revokeDeclared: tokens.revoke,
+      removeTokens,
+      removeUsers: removeUsers.map(({ id }) => id),
+      removeServices: [...known.services.keys()].filter((id) => !declared.services.has(id)),
+      removeCustomers: [...known.customers.keys()].filter(
+        (id) => !declared.customers.has(id) && !stillNeeded.has(id),
+      ),
+    };
+    const differences = differencesOf(changes, known);
+    return {
+      steps: differences.length === 0 ? [] : stepsOf(changes, known.users),
+      differences,
+      pendingDeletions: pending.map(({ id }) => id),
+      revokedTokens: tokens.staysRevoked,
+    };
   }
 }
 
@@ -127,60 +172,6 @@ export interface Plan {
   readonly pendingDeletions: readonly string[];
   /** Declared tokens that stay revoked. */
   readonly revokedTokens: readonly string[];
-}
-
-type PlannedStore = Pick<Store, 'tokens' | 'directory' | 'maintenance'>;
-
-async function planDirectory(
-  store: PlannedStore,
-  secrets: UserSecrets,
-  directory: Directory,
-  now: EpochMs,
-): Promise<Plan> {
-  const declared = idSets(directory);
-  const known = await readStore(store, declared);
-  const users = await changedUsers(directory.users, known.users, secrets, now);
-  users.push(...changedKeyOwners(directory, known.users, now));
-  const keys = legacyTokens(directory, now);
-  const removeTokens = directory.legacy_keys === undefined ? [] : staleKeys(keys, known.legacyKeys);
-  const undeclared = [...known.users.values()].filter(
-    (user) =>
-      !declared.users.has(user.id) && !(isKeptUndeclared(user) && declared.customers.has(user.customerId)),
-  );
-  const tokens = await planDeclaredTokens(directory, known.declaredTokens, store.tokens, now);
-  const pending = await withActiveTokens(store, undeclared, [...removeTokens, ...tokens.revoke], now);
-  const removeUsers = undeclared.filter((user) => !pending.includes(user));
-  users.push(
-    ...pending
-      .map((user) => pendingDeletionOf(user, declared.logins, now))
-      .filter((user) => !isSameUser(user, known.users.get(user.id) as User)),
-  );
-  const stillNeeded = new Set(pending.map(({ customerId }) => customerId));
-  const changes: Changes = {
-    customers: directory.customers
-      .filter((c) => known.customers.get(c.id)?.name !== c.name)
-      .map(({ id, name }) => ({ id, name })),
-    services: directory.services
-      .map((s): Service => ({ id: s.id, customerId: s.customer_id, name: s.name }))
-      .filter((s) => !isSameService(known.services.get(s.id), s)),
-    users,
-    tokens: await newTokens(store, keys, known.legacyKeys),
-    declared: tokens.put,
-    revokeDeclared: tokens.revoke,
-    removeTokens,
-    removeUsers: removeUsers.map(({ id }) => id),
-    removeServices: [...known.services.keys()].filter((id) => !declared.services.has(id)),
-    removeCustomers: [...known.customers.keys()].filter(
-      (id) => !declared.customers.has(id) && !stillNeeded.has(id),
-    ),
-  };
-  const differences = differencesOf(changes, known);
-  return {
-    steps: differences.length === 0 ? [] : stepsOf(changes, known.users),
-    differences,
-    pendingDeletions: pending.map(({ id }) => id),
-    revokedTokens: tokens.staysRevoked,
-  };
 }
 
 async function withActiveTokens(

@@ -44,7 +44,7 @@ export class FleetReceipts {
   async collect(sentAt: number): Promise<FleetReceipt> {
     const until = performance.now() + this.#waitMs;
     const question = newId();
-    const all = await this.#members(question, until);
+    const all = await this.#members(question);
     const waiting = new Map(all.map((member) => [member.id, member]));
     let slowestMs: number | null = null;
     let isAsked = false;
@@ -66,24 +66,21 @@ export class FleetReceipts {
   }
 
   /** Includes those last known here: the store may be unavailable, or list too few. */
-  async #members(question: string, until: number): Promise<readonly LiveMember[]> {
+  async #members(question: string): Promise<readonly LiveMember[]> {
     const { members, self } = this.#known();
-    const late = new AbortController();
-    const timeout = sleep(Math.max(0, until - performance.now()), undefined, late);
-    const listed = Promise.race([this.#listed(question), timeout]).finally(() => late.abort());
-    const [found, left] = (await listed) ?? [[], []];
+    const [found, left] = await this.#listed(question);
     const remaining = members.filter(({ id }) => !left.includes(id));
     const all = [...remaining, ...(self === null ? [] : [self]), ...found];
     return [...new Map(all.map((each) => [each.id, each])).values()];
   }
 
   /** Returns the live processes and the ids of those that left. */
-  async #listed(question: string) {
+  async #listed(question: string): Promise<readonly [readonly LiveMember[], readonly string[]]> {
     try {
       // Nobody was asked yet, so those who "answered" are those that left.
-      return [await this.#store.list(), await this.#store.answers(question)] as const;
+      return [await this.#store.list(), await this.#store.answers(question)];
     } catch (error) {
-      if (error instanceof StoreUnavailable) return undefined;
+      if (error instanceof StoreUnavailable) return [[], []];
       throw error;
     }
   }

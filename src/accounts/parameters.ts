@@ -18,7 +18,9 @@ import { parseTime } from '../util/time.js';
 /** In canonical form and UTF-8 bytes: NFKC expands some characters to 54 bytes. */
 const MAX_LOGIN = 1024;
 
-export const credentials = credentialsOr('The username and password are required');
+export const credentials = credentialsOr(
+  'The username and password are required, as username (at POST /login: user) and password',
+);
 
 /** For a request whose credential identifies the user. */
 export const confirmation = credentialsOr('The password is required');
@@ -69,19 +71,8 @@ export function readBy<Value>(
 ): { readonly value: Value } | Refusal {
   const read = schema.safeParse(value);
   if (read.success) return { value: read.data };
-  return { refusal: 'grant', ...refusal, detail: firstMessage(read.error.issues) };
-}
-
-/** Missing values are reported before values that are too long, and those before invalid ones. */
-const ORDER: readonly string[] = ['invalid_type', 'too_small', 'too_big'];
-
-function firstMessage(issues: readonly z.core.$ZodIssue[]): string {
-  const [first] = issues.toSorted((a, b) => rankOf(a) - rankOf(b));
-  return first?.message ?? 'The request is not valid';
-}
-
-function rankOf({ code }: z.core.$ZodIssue): number {
-  return ORDER.includes(code) ? ORDER.indexOf(code) : ORDER.length;
+  const detail = read.error.issues[0]?.message ?? 'The request is not valid';
+  return { refusal: 'grant', ...refusal, detail };
 }
 
 /** The limits are in bytes, but the published schema can only state them in characters. */
@@ -181,40 +172,33 @@ const RESTRICTIONS: readonly { readonly name: string; readonly others: readonly 
 /** Compared with brackets: an edit may concern a bracket. */
 const WHOLE_NAMES = ['scope', 'services', 'services[]', 'service_id', 'expires_at'] as const;
 
-/** Otherwise a token would lack a restriction that someone meant to set. */
-export function firstMistyped(names: readonly string[], suggest = suggestRestriction): string | undefined {
-  return firstLike(
-    names,
-    suggest,
-    (name, meant) => `The parameter ${name} is unknown; did you mean ${meant}?`,
-  );
+/** In body or query. Otherwise a token would lack a restriction that someone meant to set. */
+export function firstMistaken(names: readonly string[]): string | undefined {
+  return firstRefused(names, (name) => {
+    const meant = suggestRestriction(name);
+    return meant && `send "${meant}" in the body`;
+  });
 }
 
-/** The query is not read for restrictions. */
-export function firstMisplaced(names: readonly string[], suggest = suggestRestriction): string | undefined {
-  return firstLike(names, suggest, (name, meant) => `The parameter ${name} is not accepted in the query; send ${meant} in the body`);
-} // prettier-ignore
+/** The same for a rotation. */
+export function firstMistakenInRotation(names: readonly string[]): string | undefined {
+  return firstRefused(names, (name) => {
+    const base = baseOf(lowerLetters(name));
+    if (base === 'overlap' || isOneEdit(base, 'overlap')) return 'send "overlap" in the body';
+    return suggestRestriction(name) && 'a rotation keeps the restrictions of the old token';
+  });
+}
 
-export function firstUnchangeable(names: readonly string[]): string | undefined {
-  return firstLike(names, suggestRestriction, (name) => `The parameter ${name} is not accepted: a rotation keeps the restrictions of the old token`);
-} // prettier-ignore
-
-/** @param explain gets the name and what it looks like, both quoted */
-function firstLike(
+function firstRefused(
   names: readonly string[],
-  suggest: (name: string) => string | undefined,
-  explain: (name: string, meant: string) => string,
+  explain: (name: string) => string | undefined,
 ): string | undefined {
   for (const name of names) {
-    const meant = suggest(name);
-    if (meant !== undefined) return explain(JSON.stringify(name.slice(0, MAX_QUOTED)), JSON.stringify(meant));
+    const why = explain(name);
+    if (why !== undefined)
+      return `The parameter ${JSON.stringify(name.slice(0, MAX_QUOTED))} is not accepted; ${why}`;
   }
   return undefined;
-}
-
-export function suggestOverlap(name: string): string | undefined {
-  const base = baseOf(lowerLetters(name));
-  return base === 'overlap' || isOneEdit(base, 'overlap') ? 'overlap' : undefined;
 }
 
 const MAX_QUOTED = 64;

@@ -42,7 +42,7 @@ const MAX_WAIT_MS = 10_000;
 
 export function passwordsBusy(): Unavailable {
   const refusal = { refusal: 'overloaded', detail: 'Too many logins at once' } as const;
-  return new Unavailable(refusal, 'too many passwords are waiting to be hashed');
+  return new Unavailable(refusal, 'too many logins are waiting');
 }
 
 /** Runs logins with limited concurrency. In a full queue, the network with the most logins gives way. */

@@ -17,6 +17,8 @@ import type { AuditEvent } from '../domain/audit.js';
 import { reportingUnknown } from './audit-events.js';
 import type { Subject } from '../domain/credential.js';
 
+const SUDO_MS = 5 * 60_000;
+
 /** With the sessions that ended to make room for it. */
 export interface StartedSession {
   readonly session: Session;
@@ -142,6 +144,38 @@ export class Sessions {
     return this.#store.endOfUser(userId, digest);
   }
 
+  /** A whole second, as in responses. */
+  sudoEndsAt(now: EpochMs): EpochMs {
+    return wholeSecond(now + SUDO_MS);
+  }
+
+  /**
+   * For five minutes after its user confirmed the password, a credential stands in for the login name; every
+   * password is still checked.
+   */
+  async grantSudo(
+    subject: Subject,
+    owner: VerifiedOwner,
+    now: EpochMs,
+  ): Promise<'granted' | 'owner_changed'> {
+    return this.#store.grantSudo(owner, idOf(subject), this.sudoEndsAt(now));
+  }
+
+  /** For five minutes, a login at the provider counts as the user's password. */
+  async noteFreshLogin(session: Session, owner: VerifiedOwner, now: EpochMs): Promise<void> {
+    await this.#store.grantSudo(owner, freshId(session), this.sudoEndsAt(now));
+  }
+
+  /** Never for a user who has a password. */
+  async isFresh(subject: Subject, now: EpochMs): Promise<boolean> {
+    if (subject.credential !== 'session' || subject.user.passwordHash !== null) return false;
+    return this.#store.hasSudo(subject.user.id, freshId(subject.session), now);
+  }
+
+  async hasSudo(subject: Subject, now: EpochMs): Promise<boolean> {
+    return this.#store.hasSudo(subject.user.id, idOf(subject), now);
+  }
+
   #isOn(session: Session, now: EpochMs): boolean {
     return isSessionActive(session, this.#lastSeen.sessionSeenAt(session), this.#settings, now);
   }
@@ -164,44 +198,6 @@ export function sessionEvent(
 ): AuditEvent {
   const target = { session_id: id, user_id: userId, customer_id: customerId };
   return { event, outcome: 'success', target, ...(reason === undefined ? {} : { reason }) };
-}
-
-const LASTS_MS = 5 * 60_000;
-
-/**
- * For five minutes after its user confirmed the password, a credential stands in for the login name; every
- * password is still checked.
- */
-export class SudoGrants {
-  readonly #store: Pick<SessionStore, 'grantSudo' | 'hasSudo'>;
-
-  constructor(store: Pick<SessionStore, 'grantSudo' | 'hasSudo'>) {
-    this.#store = store;
-  }
-
-  /** A whole second, as in responses. */
-  endOf(now: EpochMs): EpochMs {
-    return wholeSecond(now + LASTS_MS);
-  }
-
-  async grant(subject: Subject, owner: VerifiedOwner, now: EpochMs): Promise<'granted' | 'owner_changed'> {
-    return this.#store.grantSudo(owner, idOf(subject), this.endOf(now));
-  }
-
-  /** For five minutes, a login at the provider counts as the user's password. */
-  async noteFreshLogin(session: Session, owner: VerifiedOwner, now: EpochMs): Promise<void> {
-    await this.#store.grantSudo(owner, freshId(session), this.endOf(now));
-  }
-
-  /** Never for a user who has a password. */
-  async isFresh(subject: Subject, now: EpochMs): Promise<boolean> {
-    if (subject.credential !== 'session' || subject.user.passwordHash !== null) return false;
-    return this.#store.hasSudo(subject.user.id, freshId(subject.session), now);
-  }
-
-  async isActive(subject: Subject, now: EpochMs): Promise<boolean> {
-    return this.#store.hasSudo(subject.user.id, idOf(subject), now);
-  }
 }
 
 /** Differs from the id for sudo grants of the same session. */

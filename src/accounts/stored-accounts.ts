@@ -3,9 +3,7 @@ import { otpAccepted, reportingUnknown } from './audit-events.js';
 import type { User } from '../domain/user.js';
 import type { LoginQueue, Passwords } from './passwords.js';
 import { digestOf } from '../domain/secret.js';
-import type { DirectoryStore } from '../store/core/directory.js';
-import type { EpochMs } from '../util/time.js';
-import type { UsageStore } from '../store/core/usage.js';
+import type { Store } from '../store/core/store.js';
 import type { Sealer } from './sealing.js';
 
 export interface Proof {
@@ -54,23 +52,28 @@ export interface Accounts {
   loggedIn(user: User, password: string): Promise<void>;
 }
 
+const STEP_SECONDS = 30;
+const DIGITS = 6;
+/** Accepted time steps before and after the current one (RFC 6238 5.2). */
+const WINDOW = 1;
+
 export class StoredAccounts implements Accounts {
-  readonly #directory: DirectoryStore;
+  readonly #store: Pick<Store, 'directory' | 'usage'>;
   readonly #passwords: Passwords;
-  readonly #otps: OneTimePasswords;
+  readonly #sealer: Sealer;
   readonly queue: Accounts['queue'];
 
-  constructor(directory: DirectoryStore, passwords: Passwords, otps: OneTimePasswords) {
-    this.#directory = directory;
+  constructor(store: Pick<Store, 'directory' | 'usage'>, passwords: Passwords, sealer: Sealer) {
+    this.#store = store;
     this.#passwords = passwords;
-    this.#otps = otps;
+    this.#sealer = sealer;
     this.queue = passwords.queue;
   }
 
   async find(login: string): Promise<Found> {
     const [user, costliest] = await Promise.all([
-      this.#directory.getUserByLogin(login),
-      this.#directory.getPasswordCost(),
+      this.#store.directory.getUserByLogin(login),
+      this.#store.directory.getPasswordCost(),
     ]);
     return { user, costliest };
   }
@@ -82,16 +85,10 @@ export class StoredAccounts implements Accounts {
     if (!right || user === undefined) return { verdict: 'wrong', user: user ?? null };
     if (user.locked) return { verdict: 'locked', user };
     if (user.otpSecret === null) return { verdict: 'right', user, otp: null };
-    const { otpSecret } = user;
-    const otpResult =
-      otp === undefined
-        ? 'missing'
-        : await reportingUnknown([otpAccepted(user)], async () =>
-            this.#otps.take(user.id, otpSecret, otp, Date.now()),
-          );
-    return otpResult === 'accepted'
-      ? { verdict: 'right', user, otp: otpResult }
-      : { verdict: 'needs_otp', user, otp: otpResult };
+    const otpVerdict = await this.#takeOtp(user, user.otpSecret, otp);
+    return otpVerdict === 'accepted'
+      ? { verdict: 'right', user, otp: otpVerdict }
+      : { verdict: 'needs_otp', user, otp: otpVerdict };
   }
 
   /** Rehashes a password whose hash is weak. A concurrent change to the user takes precedence. */
@@ -105,39 +102,23 @@ export class StoredAccounts implements Accounts {
       updatedAt: Math.max(now, user.updatedAt + 1),
     };
     const basedOn = new Map([[user.id, user.updatedAt]]);
-    await this.#directory.change({ users: [renewed], rehashed: [user.id], basedOn }, now);
-  }
-}
-
-const STEP_SECONDS = 30;
-const DIGITS = 6;
-/** Accepted time steps before and after the current one (RFC 6238 5.2). */
-const WINDOW = 1;
-
-/** Checks time-based one-time passwords (RFC 6238: SHA-1, 6 digits, 30 seconds), once each. */
-export class OneTimePasswords {
-  readonly #usage: Pick<UsageStore, 'takeOtpStep'>;
-  readonly #sealer: Sealer;
-
-  constructor(usage: Pick<UsageStore, 'takeOtpStep'>, sealer: Sealer) {
-    this.#usage = usage;
-    this.#sealer = sealer;
+    await this.#store.directory.change({ users: [renewed], rehashed: [user.id], basedOn }, now);
   }
 
-  /** Marks a correct code as used. */
-  async take(
-    userId: string,
-    sealedSecret: string,
-    code: string,
-    now: EpochMs,
-  ): Promise<Exclude<OtpVerdict, 'missing'>> {
+  /** Checks a time-based one-time password (RFC 6238: SHA-1, 6 digits, 30 seconds), and marks it as used. */
+  async #takeOtp(user: User, sealedSecret: string, code: string | undefined): Promise<OtpVerdict> {
+    if (code === undefined) return 'missing';
     if (!/^\d{6}$/.test(code)) return 'wrong';
     const { Secret, TOTP } = await import('otpauth');
-    const secret = Secret.fromBase32(this.#sealer.open(sealedSecret, userId));
+    const secret = Secret.fromBase32(this.#sealer.open(sealedSecret, user.id));
     const totp = new TOTP({ algorithm: 'SHA1', digits: DIGITS, period: STEP_SECONDS, secret });
+    const now = Date.now();
     const delta = totp.validate({ token: code, timestamp: now, window: WINDOW });
     if (delta === null) return 'wrong';
     const step = Math.floor(now / 1000 / STEP_SECONDS) + delta;
-    return (await this.#usage.takeOtpStep(userId, step)) ? 'accepted' : 'used';
+    const isFirst = await reportingUnknown([otpAccepted(user)], async () =>
+      this.#store.usage.takeOtpStep(user.id, step),
+    );
+    return isFirst ? 'accepted' : 'used';
   }
 }

@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { AuditEvent } from '../domain/audit.js';
-import type { Refusal } from '../domain/refusal.js';
+import { type Refusal, unprocessable } from '../domain/refusal.js';
 import type { EpochMs } from '../util/time.js';
 import type { Token } from '../domain/token.js';
 import { StoreUnavailable } from '../store/faults.js';
@@ -9,13 +9,6 @@ import { tokenChangedEvent } from './audit-events.js';
 import { type RestrictionChange, restrictionsAfter } from './parameters.js';
 
 const MAX_TRIES = 20;
-
-const DECLARED: Refusal = {
-  refusal: 'grant',
-  status: 422,
-  code: 'Unprocessable Entity',
-  detail: 'The token is declared in the directory file; only the file can change it',
-};
 
 export interface ChangedToken {
   readonly token: Token;
@@ -40,7 +33,8 @@ export async function changeToken(
     const [found, ...family] = members.filter((each) => each !== undefined);
     if (found?.token.id !== id) return undefined;
     const { token: before } = found;
-    if (before.declared) return DECLARED;
+    if (before.declared)
+      return unprocessable('The token is declared in the directory file; only the file can change it');
     const token = withLimits(before, change, now);
     auditEvents.splice(0, Infinity, tokenChangedEvent(id, change));
     // Even without a change: the store may have lost a suspension that this process knows.

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import type { Config } from '../config/schema/config.js';
 import type { AuditEvent } from '../domain/audit.js';
-import type { Refusal } from '../domain/refusal.js';
+import { type Refusal, unprocessable, UNPROCESSABLE } from '../domain/refusal.js';
 import { isExpired, type Rotation, rotationOf, successorIdOf, type Token } from '../domain/token.js';
 import { digestOf, newAccessToken } from '../domain/secret.js';
 import { type EpochMs, formatTime, wholeSecond } from '../util/time.js';
@@ -9,14 +9,14 @@ import { ID, type User } from '../domain/user.js';
 import type { Store } from '../store/core/store.js';
 import type { TokenRotation } from '../store/core/token-records.js';
 import type { TokenStore } from '../store/core/tokens.js';
-import { firstMisplaced, firstMistyped, firstUnchangeable, readBy, suggestOverlap } from './parameters.js';
+import { firstMistakenInRotation, readBy } from './parameters.js';
 import {
   overlapEndedEvent,
   reportingUnknown,
   rotationRepeatedEvent,
   tokenCreatedEvent,
 } from './audit-events.js';
-import { limitsOf, type TokenSettings, UNPROCESSABLE, unprocessable } from './tokens.js';
+import { limitsOf, type TokenSettings } from './tokens.js';
 
 const MAX_ATTEMPTS = 5;
 
@@ -31,9 +31,8 @@ type RotationSettings = TokenSettings & Pick<Config['tokens'], 'rotation'>;
 /** As sent. */
 export interface RotationRequest {
   readonly overlap: string | undefined;
-  /** Names of other parameters in the body. */
-  readonly ignored?: readonly string[];
-  readonly inQuery?: readonly string[];
+  /** Names of other parameters in body and query. */
+  readonly others?: readonly string[];
 }
 
 export interface RotationCaller {
@@ -149,19 +148,16 @@ export class TokenRotations {
     }
   }
 
-  #readOverlap({ overlap, ignored = [], inQuery = [] }: RotationRequest): { readonly ms: number } | Refusal {
+  #readOverlap({ overlap, others = [] }: RotationRequest): { readonly ms: number } | Refusal {
     const { overlap: usual, max_overlap: longest } = this.#settings.rotation;
-    const lost =
-      firstMistyped(ignored, suggestOverlap) ??
-      firstMisplaced(inQuery, suggestOverlap) ??
-      firstUnchangeable([...ignored, ...inQuery]);
-    if (lost !== undefined) return unprocessable(lost);
+    const mistaken = firstMistakenInRotation(others);
+    if (mistaken !== undefined) return unprocessable(mistaken);
     const read = readBy(overlapSeconds, overlap, UNPROCESSABLE);
     if ('refusal' in read) return read;
     const ms = read.value === undefined ? usual : read.value * 1000;
     if (ms > longest) return unprocessable(`overlap is more than ${Math.floor(longest / 1000)} seconds`);
     return { ms };
-  } // prettier-ignore
+  }
 }
 
 function refuseState(token: Token, owner: User, now: EpochMs): Refusal | undefined {

@@ -5,7 +5,7 @@
 import { z } from 'zod';
 import type { Config } from '../config/schema/config.js';
 import type { AuditEvent } from '../domain/audit.js';
-import type { Refusal } from '../domain/refusal.js';
+import { type Refusal, unprocessable, UNPROCESSABLE } from '../domain/refusal.js';
 import { digestOf, newAccessToken } from '../domain/secret.js';
 import { type EpochMs, wholeSecond } from '../util/time.js';
 import { newTokenId, outermost, restrictedTo, type Token, type TokenRestrictions } from '../domain/token.js';
@@ -15,8 +15,7 @@ import { removalTime, type Store } from '../store/core/store.js';
 import type { TokenLimits, TokenWithUse } from '../store/core/token-records.js';
 import type { LastSeen } from './last-seen.js';
 import {
-  firstMisplaced,
-  firstMistyped,
+  firstMistaken,
   readBy,
   type RestrictionChange,
   restrictionParameters,
@@ -30,7 +29,6 @@ import { type ChangedToken, changeToken } from './token-changes.js';
 const restrictions = z.object(restrictionParameters);
 
 const INVALID_SCOPE = { status: 400, code: 'invalid_scope' } as const;
-export const UNPROCESSABLE = { status: 422, code: 'Unprocessable Entity' } as const;
 
 export type TokenSettings = Pick<
   Config['tokens'],
@@ -44,9 +42,8 @@ export interface TokenRequest {
   readonly services: readonly string[];
   readonly expiresAt: string | undefined;
   readonly restrictions?: z.input<typeof restrictions>;
-  /** Names of other parameters in the body. */
-  readonly ignored?: readonly string[];
-  readonly inQuery?: readonly string[];
+  /** Names of other parameters in body and query. */
+  readonly others?: readonly string[];
 }
 
 export function limitsOf({ max_per_user: active, max_stored_per_user: stored }: TokenSettings): TokenLimits {
@@ -79,8 +76,8 @@ export class Tokens {
   ): Promise<{ token: Token; secret: string } | Refusal | 'owner_changed'> {
     const scopes = this.#readScopes(request.scope);
     if ('refusal' in scopes) return scopes;
-    const mistyped = firstMistyped(request.ignored ?? []) ?? firstMisplaced(request.inQuery ?? []);
-    if (mistyped !== undefined) return unprocessable(mistyped);
+    const mistaken = firstMistaken(request.others ?? []);
+    if (mistaken !== undefined) return unprocessable(mistaken);
     const expiry = this.#readExpiry(request.expiresAt, now);
     if ('refusal' in expiry) return expiry;
     const services = await this.#readServices(user.customerId, request.services);
@@ -279,8 +276,4 @@ function readRestrictions(
   if ('refusal' in read) return read;
   const { suspended, ...limits } = read.value;
   return { restrictions: restrictionsAfter(undefined, { ...limits, suspended: suspended === 'true' }) };
-}
-
-export function unprocessable(detail: string): Refusal {
-  return { refusal: 'grant', ...UNPROCESSABLE, detail };
 }

@@ -186,16 +186,7 @@ function upperHex(digit: number): number {
 
 /** Turns `%2F`, in the form that {@link decodeAscii} returns, into a slash. */
 function decodeSlashes(path: string): string {
-  const first = path.indexOf('%2F');
-  if (first < 0) return path;
-  const decoded = new Uint16Array(path.length - first);
-  let end = 0;
-  for (let i = first; i < path.length; i++) {
-    const isSlash = path.charCodeAt(i) === PERCENT && path.startsWith('%2F', i);
-    decoded[end++] = isSlash ? SLASH : path.charCodeAt(i);
-    if (isSlash) i += 2;
-  }
-  return path.slice(0, first) + textOf(decoded, end);
+  return path.split('%2F').join('/');
 }
 
 function textOf(codes: Uint16Array, length: number): string {

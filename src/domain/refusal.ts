@@ -59,6 +59,12 @@ export function overloaded(detail: string): Refusal {
   return { refusal: 'overloaded', detail };
 }
 
+export const UNPROCESSABLE = { status: 422, code: 'Unprocessable Entity' } as const;
+
+export function unprocessable(detail: string): Refusal {
+  return { refusal: 'grant', ...UNPROCESSABLE, detail };
+}
+
 export function withAuditEvents(refusal: Refusal, before: readonly AuditEvent[]): Refusal {
   return { ...refusal, auditEvents: [...before, ...(refusal.auditEvents ?? [])] };
 }

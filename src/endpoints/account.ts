@@ -8,7 +8,7 @@ import type { DirectoryStore } from '../store/core/directory.js';
 import { endpoint, type Resource, subjectOf } from './endpoint.js';
 import { checkFreshLogin } from './login.js';
 import { customer, id, named, time } from './schema/responses.js';
-import { freshSudoRequest, readSudo, sudoRequest } from './schema/requests.js';
+import { readSudo, sudoRequest } from './schema/requests.js';
 
 const currentUser = named('CurrentUser', {
   id,
@@ -109,20 +109,20 @@ export const account = {
       summary: 'Confirm a password',
       description:
         'For five minutes, `POST /tokens` with the same credential needs no login name. It still checks the password.',
-      request: { schema: sudoRequest, afterFreshLogin: freshSudoRequest },
+      request: { schema: sudoRequest },
       otp: true,
       response: sudoGranted,
       codes: { 400: ['invalid_request', 'account_locked', '2fa.verify'], 403: ['invalid_grant'] },
       refusals: ['Throttled'],
       handle: async (call, services) => {
-        const { logins, sudoGrants } = services;
+        const { logins, sessions } = services;
         const { head, body, subject, now } = call;
         const attempt = readSudo(body);
         const grant = async (user: User) => {
           // Without a credential, there is nothing to attach the grant to.
           if (subject === null) return null;
           const granted = await reportingUnknown([sudoGrantedEvent(subject)], async () =>
-            sudoGrants.grant(subject, user, now),
+            sessions.grantSudo(subject, user, now),
           );
           return granted === 'granted' ? null : granted;
         };
@@ -138,7 +138,7 @@ export const account = {
         if ('refusal' in checked) return checked;
         return {
           status: 200,
-          json: { expiry_time: formatTime(sudoGrants.endOf(now)) },
+          json: { expiry_time: formatTime(sessions.sudoEndsAt(now)) },
           auditEvents:
             subject === null ? checked.auditEvents : [...checked.auditEvents, sudoGrantedEvent(subject)],
         };

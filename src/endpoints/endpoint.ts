@@ -77,11 +77,7 @@ export interface Endpoint<
 
 export interface RequestBody {
   readonly schema: z.ZodObject;
-  /** Also accepted after POST /sudo, where there is one. */
-  readonly afterSudo?: z.ZodObject;
   readonly optional?: true;
-  /** Also accepted with a session from a fresh login at a provider. */
-  readonly afterFreshLogin?: z.ZodObject;
   /** JSON and forms if absent. */
   readonly types?: readonly string[];
   /** Where it differs from that of JSON. */

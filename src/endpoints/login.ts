@@ -5,7 +5,7 @@ import { acceptsHtml, firstField } from '../http/fields.js';
 import type { RequestHead } from '../http/head.js';
 import { endpoint, type Resource, type Call } from './endpoint.js';
 import { loggedIn } from './schema/responses.js';
-import { loginRequest, readLogin, wrongLoginName } from './schema/requests.js';
+import { loginRequest, readLogin } from './schema/requests.js';
 import { sessionEvent, type StartedSession } from '../accounts/sessions.js';
 import type { Grant, LoggedIn } from '../accounts/login.js';
 import type { SessionSubject } from '../domain/credential.js';
@@ -34,18 +34,16 @@ export const login = {
       headers: ['Set-Cookie'],
       codes: { 400: ['invalid_request', 'account_locked', '2fa.verify'], 401: ['invalid_grant'] },
       refusals: ['Throttled'],
-      handle: async ({ head, body, now }, { logins, sessions, directory, sessionCookie }) => {
-        const { client } = head;
-        const given = readLogin(body);
-        const misnamed = given.login === undefined ? wrongLoginName('user', body.params) : undefined;
-        if (misnamed !== undefined) return misnamed;
+      handle: async (call, services) => {
+        const { head, now } = call;
+        const { logins, sessions, directory } = services;
+        const { address } = head.client;
         const checked = await logins.check(
-          { ...given, otp: head.otp, address: client.address },
+          { ...readLogin(call.body), otp: head.otp, address },
           401,
           async (user) => {
             // Read before the session starts: nothing may fail between that and its audit entry.
             const reading = (async () => directory.getCustomer(user.customerId))();
-            const { address } = client;
             const started = await sessions.start(user, address, head.userAgent, now, undefined, reading);
             return typeof started === 'string' ? 'owner_changed' : { started, customer: await reading };
           },
@@ -53,9 +51,8 @@ export const login = {
         if ('refusal' in checked) return checked;
         const { user } = checked;
         const { started, customer } = checked.granted;
-        const services = { sessions, sessionCookie };
         const { cookie, auditEvents } = await beginSession(
-          { head, now },
+          call,
           user,
           started,
           services,
@@ -67,13 +64,7 @@ export const login = {
           // "storage" includes service workers but not cookies, so the new session is kept.
           headers: ['Set-Cookie', cookie, ...clearSiteData(head, '"storage"')],
           json: {
-            user: {
-              id: user.id,
-              name: user.name,
-              login: user.login,
-              role: user.role,
-              customer_id: user.customerId,
-            },
+            user: userObject(user),
             customer: { id: user.customerId, name: customer?.name ?? '' },
           },
         };
@@ -99,7 +90,7 @@ export const login = {
           const ended = await reportingUnknown([event], async () => sessions.end(subject.session));
           // Another request may have ended it, and reports that.
           if (ended) auditEvents.push(event);
-          next = await providerLogout(subject, { oidc });
+          next = await providerLogout(subject, oidc);
         }
         const clear = clearSiteData(head, '"cache", "storage"');
         const isForm = acceptsHtml(head.fields);
@@ -111,6 +102,10 @@ export const login = {
     }),
   ],
 } as const satisfies Resource;
+
+export function userObject({ id, name, login, role, customerId }: User) {
+  return { id, name, login, role, customer_id: customerId };
+}
 
 /**
  * Tells the browser to clear what it stored for this origin, if the web page asks with a field of
@@ -158,7 +153,7 @@ export async function beginSession(
  */
 export async function checkFreshLogin<Granted extends object | null>(
   { head, now }: Pick<Call, 'head' | 'now'>,
-  { oidc, identify, sudoGrants, page }: EndpointServices,
+  { oidc, identify, sessions, page }: EndpointServices,
   status: 400 | 403,
   grant: Grant<Granted>,
 ): Promise<LoggedIn<Granted> | Refusal | undefined> {
@@ -168,7 +163,7 @@ export async function checkFreshLogin<Granted extends object | null>(
   const { user } = subject;
   const provider = user.provider === undefined ? undefined : oidc.logins.ofIssuer(user.provider.issuer);
   if (provider === undefined) return undefined;
-  if (!(await sudoGrants.isFresh(subject, now))) {
+  if (!(await sessions.isFresh(subject, now))) {
     const login = `${page.path}oidc/${provider.name}/login?fresh=1`;
     const detail = `You have no password; log in at the provider again: ${login}`;
     return { refusal: 'grant', status: 400, code: 'invalid_request', detail };
@@ -184,11 +179,9 @@ export async function checkFreshLogin<Granted extends object | null>(
 
 /** Returns where a logout continues at the session's provider; undefined if it does not. */
 async function providerLogout(
-  { session, user }: SessionSubject,
-  { oidc }: Pick<EndpointServices, 'oidc'>,
+  { session: { provider }, user }: SessionSubject,
+  oidc: EndpointServices['oidc'],
 ): Promise<string | undefined> {
-  const { provider } = session;
-  if (oidc === null || provider === undefined || user.provider === undefined) return undefined;
-  const found = oidc.logins.ofIssuer(user.provider.issuer);
-  return found === undefined ? undefined : oidc.logins.logoutUrl(found.name, oidc.pageUrl, provider);
+  const found = provider && user.provider && oidc?.logins.ofIssuer(user.provider.issuer);
+  return found && oidc?.logins.logoutUrl(found.name, oidc.pageUrl, provider);
 }

@@ -126,7 +126,7 @@ async function endLogin(
   { result, returnTo, auditEvents }: EndedLogin,
   services: EndpointServices,
 ): Promise<Reply<undefined> | Refusal> {
-  const { sessions, sudoGrants, page } = services;
+  const { sessions, page } = services;
   const { logins, pageUrl } = oidcOf(services);
   const { head, now } = call;
   const failed = (failure: LoginFailure, user: User | null) => ({
@@ -163,7 +163,7 @@ async function endLogin(
   const noted = result.fresh ? [freshEvent(session, user)] : [];
   if (result.fresh)
     await reporting(all, async () =>
-      reportingUnknown(noted, async () => sudoGrants.noteFreshLogin(session, user, now)),
+      reportingUnknown(noted, async () => sessions.noteFreshLogin(session, user, now)),
     );
   // The state cookie stays: it has the target for whoever comes back here with the back button.
   return { ...redirect(returnTo ?? page.path, cookie), auditEvents: [...all, ...noted] };

@@ -1,20 +1,14 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { extname } from 'node:path';
-import { gzipSync } from 'node:zlib';
 import type { Config } from '../config/schema/config.js';
 import type { Content } from '../http/replies.js';
 import type { Rules } from '../policy/decide.js';
 
-export interface PageFile {
-  readonly plain: Content;
-  readonly packed: Content;
-}
-
 /** A request's path is only ever compared with the names of files. */
 export interface PageFiles {
-  readonly html: PageFile;
+  readonly html: Content;
   /** By name, which contains a digest. */
-  readonly assets: ReadonlyMap<string, PageFile>;
+  readonly assets: ReadonlyMap<string, Content>;
 }
 
 const TYPES: Readonly<Record<string, string>> = {
@@ -39,12 +33,12 @@ export function readPageFiles(otpName: string, hasProviders: boolean): PageFiles
       .replace(OTP_NAME, `content="${otpName}"`)
       .replace(HAS_PROVIDERS, hasProviders ? 'name="identity-providers" content="yes"' : HAS_PROVIDERS);
     return {
-      html: pageFile(Buffer.from(html), 'text/html; charset=utf-8', false),
+      html: { type: 'text/html; charset=utf-8', bytes: Buffer.from(html), immutable: false },
       assets: new Map(
-        readdirSync(assets).map((name) => [
-          name,
-          pageFile(readFileSync(new URL(name, assets)), TYPES[extname(name)] ?? '', true),
-        ]),
+        readdirSync(assets).map((name) => {
+          const bytes = readFileSync(new URL(name, assets));
+          return [name, { type: TYPES[extname(name)] ?? '', bytes, immutable: true }];
+        }),
       ),
     };
   } catch (error) {
@@ -54,12 +48,7 @@ export function readPageFiles(otpName: string, hasProviders: boolean): PageFiles
   }
 }
 
-function pageFile(bytes: Buffer, type: string, immutable: boolean): PageFile {
-  return {
-    plain: { type, immutable, bytes },
-    packed: { type, immutable, bytes: gzipSync(bytes, { level: 9 }) },
-  };
-}
+const WEEK_MS = 7 * 86_400_000;
 
 /** What the page needs of the configuration. @param keyName name of the field that carries a token */
 export function pageSettings(config: Config, keyName: string, files: PageFiles | null) {
@@ -78,9 +67,8 @@ export function pageSettings(config: Config, keyName: string, files: PageFiles |
       scopes: Object.entries(policy.scopes).map(([name, rules]) => describeScope(name, rules)),
       rotation: { overlap: seconds(rotation.overlap), max_overlap: seconds(rotation.max_overlap) },
       max_lifetime: maxLifetime === null ? null : seconds(maxLifetime),
-      warn_before: warnBefore === null ? null : seconds(warnBefore),
+      warn_before: seconds(warnBefore ?? WEEK_MS),
       key_field: keyName,
-      accepts: { bearer: own.bearer, basic: own.basic },
       public_url: login.public_url,
     },
   };

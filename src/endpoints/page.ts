@@ -4,11 +4,11 @@ import type { SessionSubject } from '../domain/credential.js';
 import type { Refusal } from '../domain/refusal.js';
 import type { Session } from '../domain/session.js';
 import { type EpochMs, formatTime } from '../util/time.js';
-import { firstField } from '../http/fields.js';
 import type { RequestHead } from '../http/head.js';
-import type { Reply } from '../http/replies.js';
+import type { Content, Reply } from '../http/replies.js';
 import { endpoint, type Resource, sessionOf, subjectOf } from './endpoint.js';
-import { type PageFile, seconds } from './page-settings.js';
+import { userObject } from './login.js';
+import { seconds } from './page-settings.js';
 import { caller, type Caller, person, session, type SessionObject } from './schema/responses.js';
 import type { EndpointServices } from './services.js';
 
@@ -121,7 +121,7 @@ export const page = {
       credential: 'session',
       summary: 'Show the logged-in user, with permissions and limits',
       response: caller,
-      handle: async (call, { directory, policy, oidc, sudoGrants, page: { idleTimeout, callers } }) => {
+      handle: async (call, { directory, policy, oidc, sessions, page: { idleTimeout, callers } }) => {
         const subject = sessionOf(call);
         const { user } = subject;
         const may = (action: string) => policy.decide(subject, action, null).allowed;
@@ -130,11 +130,11 @@ export const page = {
         return {
           status: 200,
           json: {
-            user: { id: user.id, name: user.name, login: user.login, role: user.role, customer_id: user.customerId },
+            user: userObject(user),
             customer: { id: user.customerId, name: customer?.name ?? '' },
             session: { ends_in: Math.floor((subject.session.endsAt - call.now) / 1000), idle_timeout: seconds(idleTimeout) },
             one_time_password: user.otpSecret !== null,
-            ...(await providerOf(subject, call.now, { oidc, sudoGrants })),
+            ...(await providerOf(subject, call.now, { oidc, sessions })),
             may: {
               list_tokens: may('token:read'),
               revoke_tokens: may('token:write'),
@@ -183,12 +183,12 @@ function sessionObject(session: Session, current: Session): SessionObject {
 async function providerOf(
   subject: SessionSubject,
   now: EpochMs,
-  { oidc, sudoGrants }: Pick<EndpointServices, 'oidc' | 'sudoGrants'>,
+  { oidc, sessions }: Pick<EndpointServices, 'oidc' | 'sessions'>,
 ): Promise<Pick<Caller, 'provider'>> {
   const { session, user } = subject;
   const issuer = session.provider === undefined ? undefined : user.provider?.issuer;
   const found = issuer === undefined ? undefined : oidc?.logins.ofIssuer(issuer);
-  return found === undefined ? {} : { provider: { ...found, confirmed: await sudoGrants.isFresh(subject, now) } };
+  return found === undefined ? {} : { provider: { ...found, confirmed: await sessions.isFresh(subject, now) } };
 } // prettier-ignore
 
 function pageFields(head: RequestHead): string[] {
@@ -205,16 +205,8 @@ function pageFields(head: RequestHead): string[] {
   return fields.flat();
 }
 
-function serveFile(file: PageFile | undefined, head: RequestHead): Reply<undefined> | Refusal {
-  if (file === undefined)
+function serveFile(content: Content | undefined, head: RequestHead): Reply<undefined> | Refusal {
+  if (content === undefined)
     return { refusal: 'not_found', detail: `No endpoint for ${head.method} ${head.path}` };
-  const fields = [...pageFields(head), 'Vary', 'Accept-Encoding'];
-  return takesGzip(head)
-    ? { status: 200, content: file.packed, headers: [...fields, 'Content-Encoding', 'gzip'] }
-    : { status: 200, content: file.plain, headers: fields };
-}
-
-function takesGzip({ fields }: RequestHead): boolean {
-  const codings = firstField(fields, 'accept-encoding')?.split(',') ?? [];
-  return codings.some((coding) => /^\s*(?:x-)?gzip\s*(?:;\s*q=(?:1|0\.0*[1-9])[\d.]*\s*)?$/i.test(coding));
+  return { status: 200, content, headers: pageFields(head) };
 }

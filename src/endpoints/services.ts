@@ -1,7 +1,7 @@
 import type { FleetReceipts } from '../accounts/fleet-receipts.js';
 import type { Logins } from '../accounts/login.js';
 import type { ProviderLogins } from '../accounts/oidc/provider-logins.js';
-import type { Sessions, SudoGrants } from '../accounts/sessions.js';
+import type { Sessions } from '../accounts/sessions.js';
 import type { KeyRing } from '../accounts/signing-keys.js';
 import type { TokenRotations } from '../accounts/token-rotations.js';
 import type { Tokens } from '../accounts/tokens.js';
@@ -23,7 +23,6 @@ export interface EndpointServices {
   readonly rotations: TokenRotations;
   readonly receipts: Pick<FleetReceipts, 'collect'>;
   readonly ownership: Ownership;
-  readonly sudoGrants: SudoGrants;
   /** Null when there is no `POST /sudo`. */
   readonly identify: Gate['identify'] | null;
   /** Null when there are no assertions. */

@@ -1,7 +1,7 @@
 import { reportingUnknown, tokenCreatedEvent } from '../accounts/audit-events.js';
 import type { AuditEvent } from '../domain/audit.js';
 import { segmentAt } from '../domain/path.js';
-import type { Refusal } from '../domain/refusal.js';
+import { type Refusal, unprocessable } from '../domain/refusal.js';
 import type { User } from '../domain/user.js';
 import type { RequestHead } from '../http/head.js';
 import { jsonList, type Reply } from '../http/replies.js';
@@ -22,16 +22,13 @@ import {
   type TokenObject,
 } from './schema/responses.js';
 import {
-  createFreshTokenRequest,
-  createOwnTokenRequest,
   createTokenRequest,
   readCreateToken,
   readRevokeTokens,
   revokeTokensRequest,
-  wrongLoginName,
 } from './schema/requests.js';
 import type { EndpointServices } from './services.js';
-import { listTurns } from './list-turns.js';
+import { beginList } from './list-turns.js';
 import { checkFreshLogin } from './login.js';
 import { rotationEndpoints, updateToken } from './token-changes.js';
 import { createdTokenObject, furtherTokens, tokenObject } from './token-object.js';
@@ -60,11 +57,7 @@ export const tokens = {
       description:
         'No other response ever contains the secret. A parameter that looks like a mistyped restriction, ' +
         'such as `scopes` or `expires`, gets 422 with a detail that names the right one; other unknown parameters are ignored.',
-      request: {
-        schema: createTokenRequest,
-        afterSudo: createOwnTokenRequest,
-        afterFreshLogin: createFreshTokenRequest,
-      },
+      request: { schema: createTokenRequest },
       otp: true,
       response: createdToken,
       codes: {
@@ -80,9 +73,6 @@ export const tokens = {
         const hasProof = namesUser || attempt.password !== undefined;
         const byProvider = hasProof ? undefined : await checkFreshLogin(call, services, 400, grant);
         const caller = namesUser ? undefined : await sudoUser(call, services);
-        const needsName = !namesUser && caller === undefined && byProvider === undefined;
-        const misnamed = needsName ? wrongLoginName('username', call.body.params) : undefined;
-        if (misnamed !== undefined) return misnamed;
         const checked =
           byProvider ??
           (await services.logins.check(
@@ -207,10 +197,10 @@ export const tokens = {
 } as const satisfies Resource;
 
 /** If it recently confirmed the password. */
-async function sudoUser({ head, now }: Call, { identify, sudoGrants }: EndpointServices): Promise<User | undefined> {
+async function sudoUser({ head, now }: Call, { identify, sessions }: EndpointServices): Promise<User | undefined> {
   const subject = await identify?.(head, now);
   if (subject === undefined || 'refusal' in subject) return undefined;
-  return (await sudoGrants.isActive(subject, now)) ? subject.user : undefined;
+  return (await sessions.hasSudo(subject, now)) ? subject.user : undefined;
 } // prettier-ignore
 
 async function revoke(
@@ -239,8 +229,7 @@ function readWait({ query }: RequestHead): { readonly fleet: boolean } | Refusal
   if (given.length === 0) return { fleet: false };
   if (given.length === 1 && given[0] === 'fleet') return { fleet: true };
   // A client that asks to wait must not mistake another response for the confirmation.
-  const detail = 'wait must be "fleet" and given once; omit it for an immediate response';
-  return { refusal: 'grant', status: 422, code: 'Unprocessable Entity', detail };
+  return unprocessable('wait must be "fleet" and given once; omit it for an immediate response');
 }
 
 /** 200 when every sidecar has dropped the token, else 202. */
@@ -266,7 +255,7 @@ async function listed(
   { id, customerId }: User,
   find: () => Promise<readonly TokenWithUse[]>,
 ): Promise<Reply<TokenObject[]>> {
-  const end = await listTurns.begin(id);
+  const end = await beginList(id);
   try {
     const content = await jsonList(await find(), (each): TokenObject => tokenObject(each, customerId));
     return { status: 200, content, sent: end };

@@ -6,7 +6,7 @@ import { Logins } from '../accounts/login.js';
 import { type OidcEvents, ProviderLogins } from '../accounts/oidc/provider-logins.js';
 import { Sessions } from '../accounts/sessions.js';
 import { KeyRing } from '../accounts/signing-keys.js';
-import { OneTimePasswords, StoredAccounts } from '../accounts/stored-accounts.js';
+import { StoredAccounts } from '../accounts/stored-accounts.js';
 import { Tokens } from '../accounts/tokens.js';
 import type { Config } from '../config/schema/config.js';
 import type { EndpointServices } from '../endpoints/services.js';
@@ -40,8 +40,7 @@ export function openAccounts(
   const tokens = new Tokens(store, lastSeen, config.tokens, scopes);
   const { http } = config.directory;
   const source = http === null ? null : new HttpAccounts(store.directory, http);
-  const accounts =
-    source ?? new StoredAccounts(store.directory, passwords, new OneTimePasswords(store.usage, sealer));
+  const accounts = source ?? new StoredAccounts(store, passwords, sealer);
   const logins = new Logins(
     accounts,
     new LoginThrottle(store.loginThrottle, config.login),

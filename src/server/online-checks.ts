@@ -37,7 +37,7 @@ export function onlineChecks({ upstreams, jwt_issuers: issuers, login, webhooks 
       name: `login.oidc ${provider.name}`,
       run: async () => checkProvider(provider),
     })),
-    ...webhooks.map(endpointOf).map(({ id, url, allowPrivate }) => ({
+    ...webhooks.map(endpointOf).map(({ id, url, allow_private: allowPrivate }) => ({
       name: `webhooks ${id}`,
       run: async () => {
         const addresses = { resolve: systemResolve, allowPrivate };

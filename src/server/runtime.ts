@@ -1,6 +1,5 @@
 import { FleetReceipts, type KnownFleet } from '../accounts/fleet-receipts.js';
 import { JwtIssuers, KeySets } from '../accounts/jwt/issuers.js';
-import { SudoGrants } from '../accounts/sessions.js';
 import { TokenRates, WriteLimit } from '../accounts/token-rates.js';
 import { TokenRotations } from '../accounts/token-rotations.js';
 import type { LoadedConfig } from '../config/load.js';
@@ -162,7 +161,6 @@ export function createRuntime(
       rotations: new TokenRotations(store, config.tokens),
       receipts: new FleetReceipts(store.fleet, fleet),
       ownership,
-      sudoGrants: new SudoGrants(store.sessions),
       identify: hasSudo || oidc !== null ? (head, now) => gate.identify(head, now) : null,
       signingKeys: keys,
       sessionCookie: names.sessionCookie,

@@ -1,13 +1,11 @@
 import { createContext } from 'preact';
 import { useCallback, useContext, useEffect, useRef, useState } from 'preact/hooks';
-import { type Caller, currentTime, type Failure, getCaller, lastAnswerAt, type Result } from './api.js';
+import { type Caller, type Failure, getCaller, lastAnswerAt, type Result } from './api.js';
 
 interface App {
   readonly caller: Caller;
   readonly refresh: () => void;
   readonly announce: (message: string) => void;
-  /** By the server's clock, at most half a minute ago. */
-  readonly now: number;
 }
 
 export const AppContext = createContext<App | null>(null);
@@ -54,18 +52,6 @@ export function useCall() {
     return result;
   };
   return { ...state, run };
-}
-
-const TICK_MS = 30_000;
-
-/** Also renders again regularly. */
-export function useNow(): number {
-  const [, tick] = useState(0);
-  useEffect(() => {
-    const timer = setInterval(() => tick((count) => count + 1), TICK_MS);
-    return () => clearInterval(timer);
-  }, []);
-  return currentTime();
 }
 
 const LOOK_MS = 5_000;

@@ -70,30 +70,23 @@ function FieldError({ id, error }: { readonly id: string; readonly error: string
   );
 }
 
-interface SelectProps<Value extends string> {
+interface SelectProps {
   readonly label: string;
-  readonly value: Value;
-  readonly options: readonly (readonly [value: Value, label: string])[];
-  readonly class?: string;
-  readonly onChange: (value: Value) => void;
+  readonly name: string;
+  readonly value: string;
+  readonly options: readonly (readonly [value: string, label: string])[];
+  readonly onChange: (value: string) => void;
   /** Beside it, and read with it. */
   readonly children?: ComponentChildren;
 }
 
-export function Select<Value extends string>({
-  label,
-  value,
-  options,
-  onChange,
-  children,
-  ...others
-}: SelectProps<Value>) {
+export function Select({ label, name, value, options, onChange, children }: SelectProps) {
   const id = useId();
   return (
-    <div class="field" {...others}>
+    <div class="field">
       <label for={id}>{label}</label>
       <div class="with-hint">
-        <select id={id} aria-describedby={children ? `${id}-hint` : undefined} value={value} onChange={({ currentTarget }) => onChange(currentTarget.value as Value)}>
+        <select id={id} name={name} aria-describedby={children ? `${id}-hint` : undefined} value={value} onChange={({ currentTarget }) => onChange(currentTarget.value)}>
           {options.map(([each, text]) => (
             <option key={each} value={each}>
               {text}

@@ -6,7 +6,7 @@ import { type JSX, render } from 'preact';
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
 import { LINKS, logoutLink, mayLeave, readArrival, type Route, useRoute } from './address.js';
 import { type Caller, type Failure, getCaller, logOut, onSessionEnded } from './api.js';
-import { AppContext, onReturn, useApp, useNow, useSessionEnd } from './app.js';
+import { AppContext, onReturn, useApp, useSessionEnd } from './app.js';
 import { LogIn, type LogInReason } from './log-in.js';
 import { NewToken } from './new-token.js';
 import { Logo, Problem } from './parts.js';
@@ -126,7 +126,7 @@ function Inside({ caller, loginFailure, onRefresh, onLeave }: InsideProps) {
     if (mayLeave() && !(await onLeave()))
       announce('You are still logged in: the server did not confirm the sign-out. Try again.');
   };
-  const app = { caller, refresh: onRefresh, announce, now: useNow() };
+  const app = { caller, refresh: onRefresh, announce };
   const [arrivedAt] = useState(route);
   // As after following a normal link, the new view is read from its top.
   useEffect(() => {

@@ -1,34 +1,72 @@
 import { useEffect, useState } from 'preact/hooks';
 import { currentView, LINKS, loginLink } from './address.js';
-import { type Caller, currentTime, type Scope, type Service } from './api.js';
+import {
+  type Caller,
+  createToken,
+  currentTime,
+  type Failure,
+  isUnconfirmed,
+  isWrongGrant,
+  type Scope,
+  type Service,
+} from './api.js';
 import { useApp } from './app.js';
-import { Field, focusInput, Form, OneTimePassword, Option, Options, Select, valueOf } from './form.js';
-import { CreationProblem, Secret, useCreation } from './secret.js';
+import {
+  emptyPassword,
+  Field,
+  focusInput,
+  Form,
+  missingProof,
+  OneTimePassword,
+  Option,
+  Options,
+  readProof,
+  Select,
+  useFormState,
+  valueOf,
+} from './form.js';
+import { Problem } from './parts.js';
+import { Secret, useSecret } from './secret.js';
 import { expiryOf, expiryPresets, firstPreset, toExpiresAt } from './tokens.js';
 import { DAY, formatMoment, formatUtc, inputDay, nameOf } from './words.js';
 
 export function NewToken() {
-  const { caller, announce } = useApp();
-  const [expiry, setExpiry] = useState<ExpiryValue>({ preset: firstPreset(caller.max_lifetime), day: '' });
-  const { busy, otp, faults, created, drop, create, missing, refuse, correct } = useCreation();
+  const { caller, refresh, announce } = useApp();
+  const { busy, otp, faults, begin, refuse, correct, fail } = useFormState(caller.one_time_password);
+  const { created, drop, receive } = useSecret();
+  const hasPassword = caller.provider === undefined;
   useEffect(() => {
     if (otp && !caller.one_time_password) focusInput('otp');
   }, [otp, caller]);
 
   const submit = async (form: HTMLFormElement) => {
+    const proof = readProof(form);
     const name = valueOf(form, 'name').trim();
     const scopes = new FormData(form).getAll('scope').map(String);
     const services = chosenServices(form);
-    const at = expiryOf(expiry.preset, expiry.day, currentTime());
+    const at = expiryOf(valueOf(form, 'expires'), valueOf(form, 'day'), currentTime());
     const wrong = {
       ...(name === '' ? { name: 'Enter a name that says who uses it.' } : {}),
       ...(scopes.length === 0 ? { scope: 'Choose what the token may do.' } : {}),
       ...(services === undefined ? { service: 'Choose at least one service, or all services.' } : {}),
       ...(Number.isNaN(at) ? { day: 'Choose today or a later day.' } : {}),
-      ...missing(form),
+      ...(hasPassword ? missingProof(proof, otp) : {}),
     };
-    if (Object.keys(wrong).length > 0) refuse(wrong);
-    else await create(form, { name, scopes, services: services ?? [], expiresAt: toExpiresAt(at) });
+    if (Object.keys(wrong).length > 0) {
+      refuse(wrong);
+      return;
+    }
+    begin();
+    const token = { name, scopes, services: services ?? [], expiresAt: toExpiresAt(at) };
+    const result = await receive(createToken(token, hasPassword ? proof : null));
+    if (result.ok) {
+      form.reset();
+      return;
+    }
+    fail(result.failure, proof.otp !== '');
+    if (isWrongGrant(result.failure)) emptyPassword(form);
+    // The confirmation is too old, or the session has ended.
+    if (isUnconfirmed(result.failure, caller)) refresh();
   };
 
   // Going to the provider would discard what is filled in.
@@ -66,9 +104,9 @@ export function NewToken() {
         <Field label="Name" name="name" hint="Who uses it and where, like “deploy from CI”." maxLength={255} autoComplete="off" />
         <ScopeField scopes={caller.scopes} />
         <ServiceField services={caller.services} />
-        <ExpiryField value={expiry} onChange={setExpiry} />
+        <ExpiryField />
         {!leavesPage && confirm}
-        <CreationProblem failure={faults.failure} />
+        <Problem failure={faults.failure}>{faults.failure && explain(faults.failure, caller)}</Problem>
         <div class="buttons start">
           <button type="submit" class="button main" disabled={busy}>
             {busy ? 'Creating…' : 'Create token'}
@@ -82,26 +120,25 @@ export function NewToken() {
   ); // prettier-ignore
 }
 
+/** Undefined: the general explanation. */
+function explain(failure: Failure, caller: Caller): string | undefined {
+  if (failure.kind === 'no_answer')
+    return 'The server did not respond. Check your connection and try again. If your list then has this token twice, revoke the older one: nobody has its secret.';
+  if (isWrongGrant(failure)) return 'The password is wrong. Enter it again.';
+  if (isUnconfirmed(failure, caller))
+    return 'You confirmed that it is you more than five minutes ago. Log in once more.';
+  return undefined;
+}
+
 function ScopeField({ scopes }: { readonly scopes: readonly Scope[] }) {
-  const [chosen, setChosen] = useState(0);
   return (
     <Options legend="What it may do" name="scope">
       <div class="options">
         {scopes.map(({ name, title, description }) => (
-          <Option
-            key={name}
-            type="checkbox"
-            name="scope"
-            value={name}
-            title={title}
-            hint={description}
-            onChange={({ currentTarget }) => setChosen(chosen + (currentTarget.checked ? 1 : -1))}
-          />
+          <Option key={name} type="checkbox" name="scope" value={name} title={title} hint={description} />
         ))}
       </div>
-      <p class="hint" role="status">
-        {chosen > 1 && 'Scopes add up: the token may do whatever any of them allows.'}
-      </p>
+      <p class="hint">Several add up: the token may do whatever any of them allows.</p>
     </Options>
   );
 }
@@ -140,28 +177,19 @@ function chosenServices(form: HTMLFormElement): string[] | undefined {
   return ids.length === 0 ? undefined : ids;
 }
 
-interface ExpiryValue {
-  readonly preset: string;
-  /** Used when the preset is `date`. */
-  readonly day: string;
-}
-
-interface ExpiryFieldProps {
-  readonly value: ExpiryValue;
-  readonly onChange: (value: ExpiryValue) => void;
-}
-
-function ExpiryField({ value, onChange }: ExpiryFieldProps) {
-  const { caller, now } = useApp();
-  const { max_lifetime: maxLifetime } = caller;
-  const { preset, day } = value;
+function ExpiryField() {
+  const { max_lifetime: maxLifetime } = useApp().caller;
+  const [preset, setPreset] = useState(firstPreset(maxLifetime));
+  const [day, setDay] = useState('');
+  const now = currentTime();
   return (
     <>
       <Select
         label="Expires"
+        name="expires"
         value={preset}
         options={expiryPresets(maxLifetime)}
-        onChange={(next) => onChange({ ...value, preset: next })}
+        onChange={setPreset}
       >
         {describe(expiryOf(preset, day, now), preset, maxLifetime, now)}
       </Select>
@@ -173,7 +201,7 @@ function ExpiryField({ value, onChange }: ExpiryFieldProps) {
           value={day}
           min={inputDay(now)}
           max={maxLifetime === null ? undefined : inputDay(now + maxLifetime * 1000 - DAY)}
-          onInput={({ currentTarget }) => onChange({ ...value, day: currentTarget.value })}
+          onInput={({ currentTarget }) => setDay(currentTarget.value)}
         />
       )}
     </>

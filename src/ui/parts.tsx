@@ -1,6 +1,6 @@
 import type { ComponentChildren } from 'preact';
 import { useId, useLayoutEffect, useRef } from 'preact/hooks';
-import type { Failure, Token } from './api.js';
+import { currentTime, type Failure, type Token } from './api.js';
 import { useApp } from './app.js';
 import { Form } from './form.js';
 import {
@@ -10,7 +10,6 @@ import {
   formatDistance,
   formatMoment,
   formatUtc,
-  warnBeforeOf,
 } from './words.js';
 
 interface DialogProps {
@@ -51,8 +50,6 @@ export function Dialog({ title, onClose, children }: DialogProps) {
 interface DialogFormProps extends DialogProps {
   readonly busy?: boolean;
   readonly failure?: Failure | undefined;
-  /** Replaces the explanation of the failure. */
-  readonly explanation?: string | false;
   /** Labels of the buttons that close the dialog and send the form. */
   readonly cancel: string;
   readonly submit: string;
@@ -68,7 +65,7 @@ export function DialogForm(props: DialogFormProps) {
     <Dialog title={title} onClose={() => busy || onClose()}>
       <Form busy={busy} onSubmit={onSubmit}>
         {props.children}
-        <Problem failure={failure}>{failure && props.explanation}</Problem>
+        <Problem failure={failure} />
         <div class="buttons">
           <button type="button" class="button" disabled={busy} onClick={onClose}>
             {props.cancel}
@@ -107,7 +104,7 @@ export function Problem({ failure, children, onRetry }: ProblemProps) {
 }
 
 export function Moment({ time }: { readonly time: string }) {
-  const { now } = useApp();
+  const now = currentTime();
   const at = Date.parse(time);
   return (
     <time dateTime={time} title={`${formatUtc(at)} (${formatDistance(at, now)})`}>
@@ -118,8 +115,9 @@ export function Moment({ time }: { readonly time: string }) {
 
 /** The mark is text, not only a colour. */
 export function Expiry({ time }: { readonly time: string | null }) {
-  const { now, caller } = useApp();
-  const state = expiryState(time, warnBeforeOf(caller.warn_before), now);
+  const { caller } = useApp();
+  const now = currentTime();
+  const state = expiryState(time, caller.warn_before * 1000, now);
   if (time === null) return <span class="quiet">Never</span>;
   return (
     <span class="stack">

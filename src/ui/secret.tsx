@@ -1,18 +1,7 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { askBeforeLeaving } from './address.js';
-import {
-  type CreatedToken,
-  createToken,
-  type Failure,
-  isUnconfirmed,
-  isWrongGrant,
-  type NewToken,
-  type Result,
-} from './api.js';
+import type { CreatedToken, Result } from './api.js';
 import { useApp } from './app.js';
-import { emptyPassword, missingProof, readProof, Select, useFormState } from './form.js';
-import { Problem } from './parts.js';
-import { type Program, PROGRAMS, usageOf } from './usage.js';
 import { nameOf } from './words.js';
 
 const UNSEEN = 'A token is being created, and its secret is shown only once. Leave before you see it?';
@@ -53,43 +42,6 @@ export function useSecret() {
   return { created, drop, receive };
 }
 
-export function useCreation() {
-  const { caller, refresh } = useApp();
-  const state = useFormState(caller.one_time_password);
-  const { created, drop, receive } = useSecret();
-
-  const create = async (form: HTMLFormElement, token: NewToken): Promise<void> => {
-    const proof = readProof(form);
-    state.begin();
-    const given = caller.provider === undefined ? proof : null;
-    const result = await receive(createToken(token, given));
-    if (result.ok) form.reset();
-    else {
-      state.fail(result.failure, proof.otp !== '');
-      if (isWrongGrant(result.failure)) emptyPassword(form);
-      // The confirmation is too old, or the session has ended.
-      if (isUnconfirmed(result.failure, caller)) refresh();
-    }
-  };
-  const missing = (form: HTMLFormElement) =>
-    caller.provider === undefined ? missingProof(readProof(form), state.otp) : {};
-  return { ...state, created, drop, create, missing };
-}
-
-export function CreationProblem({ failure }: { readonly failure: Failure | undefined }) {
-  const { caller } = useApp();
-  if (failure === undefined) return null;
-  const explanation = () => {
-    if (failure.kind === 'no_answer')
-      return 'The server did not respond. Check your connection and try again. If your list then has this token twice, revoke the older one: nobody has its secret.';
-    if (isWrongGrant(failure)) return 'The password is wrong. Enter it again.';
-    if (isUnconfirmed(failure, caller))
-      return 'You confirmed that it is you more than five minutes ago. Log in once more.';
-    return undefined;
-  };
-  return <Problem failure={failure}>{explanation()}</Problem>;
-}
-
 /** Characters that fit on one line. */
 const LINE = 60;
 
@@ -101,6 +53,7 @@ interface SecretProps {
 
 /** The secret is discarded when the button is pressed or the page is left. */
 export function Secret({ token, title, onStored }: SecretProps) {
+  const { key_field: field, public_url: publicUrl } = useApp().caller;
   const heading = useRef<HTMLHeadingElement>(null);
   useEffect(() => heading.current?.focus(), []);
   return (
@@ -114,7 +67,11 @@ export function Secret({ token, title, onStored }: SecretProps) {
       </p>
       <p class="notice print-only">The secret is not printed.</p>
       <SecretLine label="Secret" value={token.access_token} what="secret" />
-      <HowToUse secret={token.access_token} />
+      <SecretLine
+        label="Use it in a shell"
+        value={`curl -H '${field}: ${token.access_token}' ${publicUrl ?? location.origin}/tokens/self`}
+        what="example"
+      />
       <div class="buttons start">
         <button type="button" class="button main" onClick={onStored}>
           I have stored it
@@ -124,44 +81,16 @@ export function Secret({ token, title, onStored }: SecretProps) {
   ); // prettier-ignore
 }
 
-function HowToUse({ secret }: { readonly secret: string }) {
-  const { caller } = useApp();
-  const [program, setProgram] = useState<Program>('curl');
-  const uses = PROGRAMS.map((each) => [each, usageOf(each, secret, caller, location.origin)] as const);
-  const usage = uses.find(([each]) => each === program)?.[1];
-  return (
-    <>
-      <Select
-        label="Use it with"
-        class="field secret-line"
-        value={program}
-        options={uses.map(([each, how]) => [each, how === null ? `${each} (not accepted)` : each])}
-        onChange={setProgram}
-      />
-      {usage ? (
-        <SecretLine label={usage.where} value={usage.text} what="example" />
-      ) : (
-        <div class="notice">
-          <p>
-            This program sends a token as a password, which this server does not accept:{' '}
-            <code>interface.basic</code> is off.
-          </p>
-        </div>
-      )}
-    </>
-  );
-}
-
 function SecretLine({ label, value, what }: { readonly label: string; readonly value: string; readonly what: string }) {
   return (
     <div class="field secret-line">
-      <label for={`shown-${what.replace(' ', '-')}`}>{label}</label>
+      <label for={`shown-${what}`}>{label}</label>
       <div class="with-button">
         <textarea
-          id={`shown-${what.replace(' ', '-')}`}
+          id={`shown-${what}`}
           class="code"
           readOnly
-          rows={value.split('\n').reduce((rows, line) => rows + Math.ceil(line.length / LINE), 0)}
+          rows={Math.ceil(value.length / LINE)}
           value={value}
           spellcheck={false}
           autoComplete="off"

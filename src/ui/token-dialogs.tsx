@@ -11,9 +11,9 @@ import {
 } from './api.js';
 import { useApp, useCall } from './app.js';
 import { Field, Select, valueOf } from './form.js';
-import { Dialog, DialogForm, Facts, LastUse, limitsOf, Moment, TokenFacts } from './parts.js';
+import { Dialog, DialogForm, Expiry, Facts, LastUse, limitsOf, TokenFacts } from './parts.js';
 import { Secret, useSecret } from './secret.js';
-import { advice, overlapChoices, replacementExpiry, rotationState, type RotationState } from './tokens.js';
+import { overlapChoices, replacementExpiry } from './tokens.js';
 import { formatDistance, formatMoment, nameOf, scopeTitles, serviceNames, withFurther } from './words.js';
 
 interface TokenDialogProps {
@@ -94,7 +94,6 @@ function suspension(name: string, suspended: boolean, further?: number): string 
 }
 
 function RevokeDialog({ token, owner, onClose, onDone }: TokenDialogProps) {
-  const { now } = useApp();
   const { busy, failure, run } = useCall();
   const name = nameOf(token);
   const revoke = async () => {
@@ -118,7 +117,7 @@ function RevokeDialog({ token, owner, onClose, onDone }: TokenDialogProps) {
       <p>
         {token.last_seen_at === null
           ? 'It was never used. '
-          : `It was last used ${formatDistance(Date.parse(token.last_seen_at), now)}. `}
+          : `It was last used ${formatDistance(Date.parse(token.last_seen_at), currentTime())}. `}
         Requests with it are refused at once, and it cannot be restored. The tokens that replaced it end with
         it.
       </p>
@@ -134,7 +133,9 @@ function RotateDialog({ token, replacement, onClose, onReload }: TokenDialogProp
   const { caller } = useApp();
   const [overlap, setOverlap] = useState(caller.rotation.overlap);
   const rotate = async () => {
-    if ((await run(receive(rotateToken(token.id, overlap)))).ok) onReload();
+    await run(receive(rotateToken(token.id, overlap)));
+    // Even without an answer, it may have been rotated.
+    onReload();
   };
   const title = `Rotate ${nameOf(token)}`;
   const close = () => mayLeave() && onClose();
@@ -156,10 +157,6 @@ function RotateDialog({ token, replacement, onClose, onReload }: TokenDialogProp
       title={title}
       busy={busy}
       failure={failure}
-      explanation={
-        failure?.kind === 'no_answer' &&
-        'The server did not respond. Check your connection and reload this page: it says whether the token was rotated.'
-      }
       cancel="Cancel"
       submit="Create the replacement"
       onClose={close}
@@ -177,6 +174,7 @@ function RotateDialog({ token, replacement, onClose, onReload }: TokenDialogProp
       />
       <Select
         label="The old token ends"
+        name="overlap"
         value={String(overlap)}
         options={overlapChoices(caller.rotation)}
         onChange={(seconds) => setOverlap(Number(seconds))}
@@ -185,30 +183,25 @@ function RotateDialog({ token, replacement, onClose, onReload }: TokenDialogProp
   ); // prettier-ignore
 }
 
-/** Where nothing is left to do but wait for the old token's end. */
-const READY: readonly RotationState[] = ['quiet', 'never_used', 'ended'];
-
 function Progress({ old, made }: { readonly old: Token; readonly made: Token }) {
-  const now = currentTime();
-  const state = rotationState(old, made, now);
   return (
     <>
-      <p class={READY.includes(state) ? 'notice good' : 'notice warn'} role="status">
-        {advice(state, old, now)}
+      <p>
+        It was rotated {formatDistance(Date.parse(made.created_at), currentTime())}, and a token can be rotated once.
+        Give the new secret to every client of the old token. Do not revoke the old one while the new one is in use:
+        that would end both. If nobody has the new secret, or you did not rotate the token, revoke the old one and
+        create a new token.
       </p>
-      <Facts
-        across
-        facts={[
-          ['Old token', <LastUse token={old} />],
-          ['New token', <LastUse token={made} />],
-          ['The old token ends', old.expires_at === null ? undefined : <Moment time={old.expires_at} />],
-        ]}
-      />
-      <p class="hint">
-        It was rotated {formatDistance(Date.parse(made.created_at), now)}, and a token can be rotated once. Do not
-        revoke it while the new one is in use: that would end both. If nobody has the new secret, or you did not
-        rotate it, revoke it and create a new token.
-      </p>
+      <div role="status">
+        <Facts
+          across
+          facts={[
+            ['Old token last used', <LastUse token={old} />],
+            ['New token last used', <LastUse token={made} />],
+            ['The old token ends', <Expiry time={old.expires_at} />],
+          ]}
+        />
+      </div>
     </>
   ); // prettier-ignore
 }

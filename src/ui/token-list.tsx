@@ -5,8 +5,7 @@ import { focusHeading, useApp, useLoaded } from './app.js';
 import { Empty, Problem, Title } from './parts.js';
 import { DIALOGS } from './token-dialogs.js';
 import { type Action, TokenTable, Toolbar } from './token-table.js';
-import { arrange, type Filter, type Row, type Sort, toRows } from './tokens.js';
-import { warnBeforeOf } from './words.js';
+import { type Row, toRows } from './tokens.js';
 
 /** Rows shown at first, and added at a time. */
 const PAGE = 50;
@@ -38,24 +37,20 @@ export function TokenList({ whose }: { readonly whose: Whose }) {
 }
 
 function Tokens({ whose }: { readonly whose: Whose }) {
-  const { caller, announce, now } = useApp();
+  const { caller, announce } = useApp();
   const { customer, may, services, scopes } = caller;
   const list = useLoaded(() => (whose === 'own' ? listTokens() : listCustomerTokens(customer.id)));
   // Without their names, owners are shown by their ids.
   const { value: people = [] } = useLoaded(whose === 'own' ? nobody : listPeople);
-  const [filter, setFilter] = useState<Filter>({ text: '', show: 'all' });
-  const [sort, setSort] = useState<Sort>({ key: 'created', descending: true });
+  const [filter, setFilter] = useState('');
   const [shown, setShown] = useState(PAGE);
   const [asked, setAsked] = useState<{ readonly action: Action; readonly id: string } | null>(null);
-  const warnBefore = warnBeforeOf(caller.warn_before);
   const rows = useMemo(
     () => toRows(list.value ?? [], { people, scopes, services }),
     [list.value, people, scopes, services],
   ); // prettier-ignore
-  const arranged = useMemo(
-    () => arrange(rows, filter, sort, warnBefore, now),
-    [rows, filter, sort, warnBefore, now],
-  );
+  const wanted = filter.trim().toLowerCase();
+  const matching = rows.filter(({ haystack }) => haystack.includes(wanted));
 
   /** @param token undefined when it no longer exists */
   const settle = (id: string, token: Token | undefined, message: string, others: boolean) => {
@@ -83,42 +78,40 @@ function Tokens({ whose }: { readonly whose: Whose }) {
           <Toolbar
             filter={filter}
             withOwner={whose === 'organisation'}
-            found={arranged.length}
+            found={matching.length}
             total={rows.length}
             onFilter={(next) => {
               setFilter(next);
               setShown(PAGE);
             }}
           />
-          {arranged.length === 0 ? (
+          {matching.length === 0 ? (
             <Empty title="No matching tokens">
               <p>None of the {rows.length} tokens matches the filter.</p>
-              <button type="button" class="button" onClick={() => setFilter({ text: '', show: 'all' })}>
+              <button type="button" class="button" onClick={() => setFilter('')}>
                 Show all
               </button>
             </Empty>
           ) : (
             <TokenTable
               caption={TITLES[whose]}
-              rows={arranged.slice(0, shown)}
-              sort={sort}
-              onSort={setSort}
+              rows={matching.slice(0, shown)}
               withOwner={whose === 'organisation'}
               actionsOf={actionsOf}
               onAction={(action, row) => setAsked({ action, id: row.token.id })}
             />
           )}
-          {arranged.length > shown && (
+          {matching.length > shown && (
             <div class="more">
               <span class="quiet">
-                {shown} of {arranged.length} shown
+                {shown} of {matching.length} shown
               </span>
               <button
                 type="button"
                 class="button"
                 onClick={() => {
                   setShown(shown + PAGE);
-                  announce(`${Math.min(shown + PAGE, arranged.length)} of ${arranged.length} tokens are shown.`);
+                  announce(`${Math.min(shown + PAGE, matching.length)} of ${matching.length} tokens are shown.`);
                 }}
               >
                 Show more

@@ -1,55 +1,39 @@
 import type { ComponentChildren } from 'preact';
 import { useId } from 'preact/hooks';
-import { Select } from './form.js';
 import { Expiry, LastUse, LimitMarks, Moment } from './parts.js';
-import type { Filter, Row, Show, Sort, SortKey } from './tokens.js';
+import type { Row } from './tokens.js';
 
 interface ToolbarProps {
-  readonly filter: Filter;
+  readonly filter: string;
   readonly withOwner: boolean;
   readonly found: number;
   readonly total: number;
-  readonly onFilter: (filter: Filter) => void;
+  readonly onFilter: (filter: string) => void;
 }
-
-const SHOWN: readonly (readonly [Show, string])[] = [
-  ['all', 'All'],
-  ['active', 'Active'],
-  ['soon', 'Expiring soon'],
-  ['expired', 'Expired'],
-  ['unused', 'Never used'],
-];
 
 export function Toolbar({ filter, withOwner, found, total, onFilter }: ToolbarProps) {
   const id = useId();
   return (
     <div class="toolbar" role="search" aria-label="Tokens">
       <div class="search">
-        <label class="unseen" for={`${id}-text`}>
+        <label class="unseen" for={id}>
           Filter tokens
         </label>
         <input
-          id={`${id}-text`}
+          id={id}
           type="search"
           placeholder={`Filter by name, ${withOwner ? 'owner, ' : ''}scope, service…`}
-          value={filter.text}
+          value={filter}
           spellcheck={false}
           autoComplete="off"
-          onInput={({ currentTarget }) => onFilter({ ...filter, text: currentTarget.value })}
+          onInput={({ currentTarget }) => onFilter(currentTarget.value)}
         />
       </div>
-      <Select
-        label="Show"
-        class="choice"
-        value={filter.show}
-        options={SHOWN}
-        onChange={(show) => onFilter({ ...filter, show })}
-      />
       <p class="count" role="status">
         {found === total ? `${total} ${total === 1 ? 'token' : 'tokens'}` : `${found} of ${total} tokens`}
       </p>
     </div>
-  ); // prettier-ignore
+  );
 }
 
 /** Each with its label, and with the words before the token's name for screen readers. */
@@ -64,39 +48,32 @@ export type Action = keyof typeof ACTIONS;
 interface TokenTableProps {
   readonly caption: string;
   readonly rows: readonly Row[];
-  readonly sort: Sort;
-  readonly onSort: (sort: Sort) => void;
   readonly withOwner: boolean;
   readonly actionsOf: (row: Row) => readonly Action[];
   readonly onAction: (action: Action, row: Row) => void;
 }
 
-interface Column {
-  readonly label: string;
-  readonly sortKey?: SortKey;
-  readonly cell: (row: Row) => ComponentChildren;
-}
-
-const COLUMNS: readonly Column[] = [
-  { label: 'Owner', sortKey: 'owner', cell: ({ owner }) => owner },
+const COLUMNS: readonly { readonly label: string; readonly cell: (row: Row) => ComponentChildren }[] = [
+  { label: 'Owner', cell: ({ owner }) => owner },
   { label: 'Scope', cell: ({ scope }) => scope },
   { label: 'Services', cell: ({ services }) => services },
-  { label: 'Created', sortKey: 'created', cell: ({ token }) => <Moment time={token.created_at} /> },
-  { label: 'Last used', sortKey: 'used', cell: ({ token }) => <LastUse token={token} /> },
-  { label: 'Expires', sortKey: 'expires', cell: ({ token }) => <Expiry time={token.expires_at} /> },
+  { label: 'Created', cell: ({ token }) => <Moment time={token.created_at} /> },
+  { label: 'Last used', cell: ({ token }) => <LastUse token={token} /> },
+  { label: 'Expires', cell: ({ token }) => <Expiry time={token.expires_at} /> },
 ];
 
 /** Roles are explicit because browsers may drop those of a table with another layout. */
-export function TokenTable({ caption, rows, sort, onSort, withOwner, actionsOf, onAction }: TokenTableProps) {
-  const columns = withOwner ? COLUMNS : COLUMNS.filter(({ sortKey }) => sortKey !== 'owner');
+export function TokenTable({ caption, rows, withOwner, actionsOf, onAction }: TokenTableProps) {
+  const columns = withOwner ? COLUMNS : COLUMNS.filter(({ label }) => label !== 'Owner');
   return (
     <table role="table" class="tokens">
       <caption class="unseen">{caption}</caption>
       <thead role="rowgroup">
         <tr role="row">
-          <Heading label="Name" sortKey="name" sort={sort} onSort={onSort} />
-          {columns.map(({ label, sortKey }) => (
-            <Heading key={label} label={label} sortKey={sortKey} sort={sort} onSort={onSort} />
+          {['Name', ...columns.map(({ label }) => label)].map((label) => (
+            <th key={label} role="columnheader" scope="col">
+              {label}
+            </th>
           ))}
           <th role="columnheader" scope="col">
             <span class="unseen">Actions</span>
@@ -143,36 +120,4 @@ export function TokenTable({ caption, rows, sort, onSort, withOwner, actionsOf, 
 /** With the id where another token has the same name. */
 function fullName({ name, namesakes, token }: Row): string {
   return namesakes > 1 ? `${name}, id ${token.id}` : name;
-}
-
-interface HeadingProps extends Pick<TokenTableProps, 'sort' | 'onSort'> {
-  readonly label: string;
-  readonly sortKey: SortKey | undefined;
-}
-
-function Heading({ label, sortKey, sort, onSort }: HeadingProps) {
-  const here = sort.key === sortKey;
-  const isNewestFirst = sortKey === 'created' || sortKey === 'used';
-  return (
-    <th
-      role="columnheader"
-      scope="col"
-      aria-sort={here ? (sort.descending ? 'descending' : 'ascending') : undefined}
-    >
-      {sortKey === undefined ? (
-        label
-      ) : (
-        <button
-          type="button"
-          class="sort"
-          onClick={() => onSort({ key: sortKey, descending: here ? !sort.descending : isNewestFirst })}
-        >
-          {label}
-          <span aria-hidden="true" class="arrow">
-            {here ? (sort.descending ? '↓' : '↑') : ''}
-          </span>
-        </button>
-      )}
-    </th>
-  );
 }

@@ -1,30 +1,7 @@
 import type { Caller, Person, Scope, Service, Token } from './api.js';
-import {
-  DAY,
-  describeClient,
-  endOfDay,
-  expiryState,
-  formatDistance,
-  nameOf,
-  scopeTitles,
-  serviceNames,
-} from './words.js';
+import { DAY, endOfDay, nameOf, scopeTitles, serviceNames } from './words.js';
 
-export type SortKey = 'name' | 'owner' | 'created' | 'used' | 'expires';
-
-export interface Sort {
-  readonly key: SortKey;
-  readonly descending: boolean;
-}
-
-export type Show = 'all' | 'active' | 'soon' | 'expired' | 'unused';
-
-export interface Filter {
-  readonly text: string;
-  readonly show: Show;
-}
-
-/** With display texts, computed once for sorting, filtering and rendering. */
+/** With display texts, computed once for filtering and rendering. */
 export interface Row {
   readonly token: Token;
   readonly name: string;
@@ -33,7 +10,7 @@ export interface Row {
   readonly owner: string;
   readonly scope: string;
   readonly services: string;
-  /** In lower case, for filters. */
+  /** In lower case, for the filter. */
   readonly haystack: string;
 }
 
@@ -43,11 +20,12 @@ interface Names {
   readonly services: readonly Service[];
 }
 
+/** The newest first. @param tokens the oldest first, as the server lists them */
 export function toRows(tokens: readonly Token[], { people, scopes, services }: Names): Row[] {
   const owners = new Map(people.map((person) => [person.id, person.name || person.login]));
   const counts = new Map<string, number>();
   for (const token of tokens) counts.set(ownName(token), (counts.get(ownName(token)) ?? 0) + 1);
-  return tokens.map((token) => {
+  return tokens.toReversed().map((token) => {
     const row = {
       token,
       name: nameOf(token),
@@ -63,53 +41,6 @@ export function toRows(tokens: readonly Token[], { people, scopes, services }: N
 
 function ownName({ user_id: owner, name }: Token): string {
   return `${owner}\n${name}`;
-}
-
-/** Equal rows are sorted newest first. */
-export function arrange(
-  rows: readonly Row[],
-  filter: Filter,
-  sort: Sort,
-  warnBefore: number,
-  now: number,
-): Row[] {
-  const wanted = filter.text.trim().toLowerCase();
-  const sign = sort.descending ? -1 : 1;
-  return rows
-    .filter((row) => row.haystack.includes(wanted) && isShown(row.token, filter.show, warnBefore, now))
-    .toSorted(
-      (a, b) =>
-        sign * compare(a, b, sort.key) || Date.parse(b.token.created_at) - Date.parse(a.token.created_at),
-    );
-}
-
-function isShown(token: Token, show: Show, warnBefore: number, now: number): boolean {
-  const state = expiryState(token.expires_at, warnBefore, now);
-  const shown: Record<Show, boolean> = {
-    all: true,
-    active: state !== 'past',
-    soon: state === 'soon',
-    expired: state === 'past',
-    unused: token.last_seen_at === null,
-  };
-  return shown[show];
-}
-
-const COLLATOR = new Intl.Collator('en', { numeric: true, sensitivity: 'base' });
-
-const TIMES = {
-  created: (token: Token) => Date.parse(token.created_at),
-  used: (token: Token) => moment(token.last_seen_at, 0),
-  expires: (token: Token) => moment(token.expires_at, Number.MAX_SAFE_INTEGER),
-};
-
-function compare(a: Row, b: Row, key: SortKey): number {
-  if (key === 'name' || key === 'owner') return COLLATOR.compare(a[key], b[key]);
-  return TIMES[key](a.token) - TIMES[key](b.token);
-}
-
-function moment(time: string | null, otherwise: number): number {
-  return time === null ? otherwise : Date.parse(time);
 }
 
 const DAYS = [7, 30, 90, 365];
@@ -142,47 +73,9 @@ export function toExpiresAt(at: number | null): string | null {
   return at === null ? null : `${new Date(at).toISOString().slice(0, 19)}Z`;
 }
 
-/** Most likely no client uses a token any more that was not used for this long. */
-const QUIET_MS = 15 * 60_000;
-
-export type RotationState =
-  | 'ended'
-  | 'never_used'
-  /** No client uses the new token yet. */
-  | 'not_taken_up'
-  | 'both_used'
-  /** The new token is in use, and the old one has not been used for a while. */
-  | 'quiet';
-
-export function rotationState(old: Token, replacement: Token, now: number): RotationState {
-  if (old.expires_at !== null && Date.parse(old.expires_at) <= now) return 'ended';
-  if (old.last_seen_at === null) return 'never_used';
-  if (replacement.last_seen_at === null) return 'not_taken_up';
-  return now - Date.parse(old.last_seen_at) < QUIET_MS ? 'both_used' : 'quiet';
-}
-
-export function advice(state: RotationState, { last_seen_at: usedAt, user_agent: client, ip }: Token, now: number): string {
-  const use =
-    usedAt === null
-      ? 'never used'
-      : `last used ${formatDistance(Date.parse(usedAt), now)}, by ${describeClient(client)} from ${ip}`;
-  switch (state) {
-    case 'ended':
-      return `The old token has ended. It was ${use}.`;
-    case 'never_used':
-      return 'The old token was never used.';
-    case 'not_taken_up':
-      return 'No client has used the new token yet. Give its secret to the clients that use the old one.';
-    case 'both_used':
-      return `The old token is still in use: ${use}. Give that client the new secret; the old token counts as unused after 15 minutes without a request.`;
-    case 'quiet':
-      return `The new token is in use, and the old one was ${use}.`;
-  }
-} // prettier-ignore
-
 /** The replacement gets the lifetime that the old token had. @param maxLifetime seconds; null when unlimited */
 export function replacementExpiry(old: Token, now: number, maxLifetime: number | null): number | null {
-  const life = moment(old.expires_at, Infinity) - Date.parse(old.created_at);
+  const life = old.expires_at === null ? Infinity : Date.parse(old.expires_at) - Date.parse(old.created_at);
   const lasts = Math.min(life, maxLifetime === null ? Infinity : maxLifetime * 1000);
   return lasts === Infinity ? null : now + lasts;
 }

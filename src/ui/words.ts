@@ -113,9 +113,6 @@ const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
 export const DAY = 24 * HOUR;
 
-/** Where the configuration does not set it. */
-const SOON = 7 * DAY;
-
 const LOCALE = 'en-GB';
 const RELATIVE = new Intl.RelativeTimeFormat('en', { numeric: 'always' });
 
@@ -149,11 +146,6 @@ export function formatDistance(at: number, now: number): string {
 }
 
 type ExpiryState = 'never' | 'later' | 'soon' | 'past';
-
-/** How long before its expiry a token is marked, in milliseconds. */
-export function warnBeforeOf(seconds: number | null): number {
-  return seconds === null ? SOON : seconds * 1000;
-}
 
 /** @param warnBefore milliseconds before the expiry from which on it is soon */
 export function expiryState(expiresAt: string | null, warnBefore: number, now: number): ExpiryState {

@@ -7,9 +7,9 @@ export { fastifyPlugin, type FastifyLike } from './frameworks.js';
 export { honoMiddleware, type HonoContextLike } from './frameworks.js';
 export {
   applyIdentity,
-  expressMiddleware,
   identityOf,
   nodeMiddleware,
+  nodeMiddleware as expressMiddleware,
   type NodeRequest,
   type NodeResponse,
 } from './node.js';

@@ -74,8 +74,8 @@ export function createCheck(
 }
 
 /**
- * Middleware for `node:http`. It answers a request without a valid assertion with 401, or 503 while
- * no key is known, and does not call `next`.
+ * Middleware for `node:http`, and for Express 4 and 5. It answers a request without a valid assertion
+ * with 401, or 503 while no key is known, and does not call `next`.
  */
 export function nodeMiddleware(
   options: VerifyOptions,
@@ -92,11 +92,6 @@ export function nodeMiddleware(
     if (refusal === undefined) next();
     else answer(response, refusal.status, refusal.body);
   };
-}
-
-/** Middleware for Express 4 and 5; see {@link nodeMiddleware}. */
-export function expressMiddleware(options: VerifyOptions): ReturnType<typeof nodeMiddleware> {
-  return nodeMiddleware(options);
 }
 
 function answer(response: NodeResponse, status: number, body: RefusalBody): void {

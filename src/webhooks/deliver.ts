@@ -45,7 +45,7 @@ export async function deliver(
   signal: AbortSignal,
   { resolve, ca }: Network = { resolve: systemResolve },
 ): Promise<DeliveryResult> {
-  const { url, timeout, allowPrivate } = endpoint;
+  const { url, timeout, allow_private: allowPrivate } = endpoint;
   try {
     if (!url.startsWith('https:') && !allowPrivate) throw new AddressRefused('the URL is not https://');
     const { status, headers } = await fetchLimited(url, {
@@ -70,13 +70,16 @@ export async function deliver(
 }
 
 /** Header fields of a message (Standard Webhooks). The timestamp is that of the attempt. */
-function headersOf({ secrets }: WebhookEndpoint, { id, body }: Message, now: Date): Record<string, string> {
+function headersOf({ secret }: WebhookEndpoint, { id, body }: Message, now: Date): Record<string, string> {
   return {
     'content-type': 'application/json',
     'user-agent': USER_AGENT,
     'webhook-id': id,
     'webhook-timestamp': String(Math.floor(now.getTime() / 1000)),
-    'webhook-signature': secrets.map((secret) => new Webhook(secret).sign(id, now, body)).join(' '),
+    'webhook-signature': [secret]
+      .flat()
+      .map((each) => new Webhook(each).sign(id, now, body))
+      .join(' '),
   };
 }
 

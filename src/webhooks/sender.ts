@@ -271,7 +271,7 @@ export class WebhookSender {
 function outcomeOf(
   { status, error, retryAfter }: DeliveryResult,
   { attempts }: DueWebhook,
-  { maxAttempts }: WebhookEndpoint,
+  { max_attempts: maxAttempts }: WebhookEndpoint,
   now: number,
 ): WebhookOutcome {
   if (error === null) return { kind: 'delivered' };

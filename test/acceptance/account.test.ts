@@ -39,7 +39,10 @@ const grant = (code: string, detail: string) => `${JSON.stringify({ msg: code, c
 const forbidden = (detail: string) =>
   `${JSON.stringify({ msg: 'You are not authorized to perform this action', detail })}\n`;
 const WRONG = grant('invalid_grant', 'The username and password combination is wrong');
-const BOTH_REQUIRED = grant('invalid_request', 'The username and password are required');
+const BOTH_REQUIRED = grant(
+  'invalid_request',
+  'The username and password are required, as username (at POST /login: user) and password',
+);
 const PASSWORD_REQUIRED = grant('invalid_request', 'The password is required');
 const BAD_CODE = grant('2fa.verify', 'Invalid one-time password');
 const OTHER_USER = forbidden('The username does not match the credential');

@@ -1,6 +1,6 @@
 import t from 'tap';
 import { planDeclaredTokens } from '../../src/accounts/declared-records.js';
-import { jwtSubject, type SubjectRule } from '../../src/accounts/jwt/subjects.js';
+import { type IssuerSettings, subjectOf } from '../../src/accounts/jwt/subjects.js';
 import { Tokens } from '../../src/accounts/tokens.js';
 import { syntheticToken } from '../../src/gate/what-if.js';
 import type { Token } from '../../src/domain/token.js';
@@ -50,9 +50,10 @@ async function declared(services: string[]): Promise<Restriction | undefined> {
     .put[0];
 }
 
-function ofJwt(services: readonly string[]): Restriction {
-  const rule = { customer_id: 'C1', role: 'user', scope: ['global'], services } as unknown as SubjectRule;
-  return jwtSubject('ci', 'a', rule, { digest: '', createdAt: 0, expiresAt: 1 }).token;
+function ofJwt(services: readonly string[]): Restriction | undefined {
+  const rule = { claims: {}, customer_id: 'C1', role: 'user', scope: ['global'], services };
+  const issuer = { name: 'ci', clock_skew: 0, subjects: [rule] } as unknown as IssuerSettings;
+  return subjectOf(issuer, { sub: 'a', exp: 1 }, '', 0, [])?.token;
 }
 
 /** Every list of up to four of three services. */

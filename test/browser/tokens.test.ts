@@ -64,14 +64,8 @@ t.test('a superuser creates a token: scope, service, expiry, password; the secre
   await page.getByRole('button', { name: 'Copy the secret' }).click();
   await page.getByRole('status').getByText('The secret was copied.').waitFor();
   t.equal(await page.evaluate('navigator.clipboard.readText()'), secret);
-  const curl = await page.getByLabel('In a shell').inputValue();
+  const curl = await page.getByLabel('Use it in a shell').inputValue();
   t.equal(curl, `curl -H 'Service-Key: ${secret}' ${url}/tokens/self`);
-  const uses = page.getByLabel('Use it with');
-  for (const [program, where] of [['git', 'In a shell'], ['npm', 'In the file .npmrc'], ['Prometheus', 'In prometheus.yml'], ['an MCP client', 'In its configuration']] as const) {
-    await uses.selectOption(program);
-    t.ok((await page.getByLabel(where).inputValue()).includes(secret), program);
-    t.same(await accessibilityFaults(page), [], program);
-  }
   const self = await send(url, '/tokens/self', { headers: { 'Service-Key': secret } });
   t.match(self.json, { name: 'deploy from CI', scopes: ['purge_select'], services: ['SVC2'] });
   t.ok(Math.abs(Date.parse(self.json.expires_at) - Date.now() - 30 * DAY) < 60_000);
@@ -88,7 +82,7 @@ t.test('a superuser creates a token: scope, service, expiry, password; the secre
   t.same(faults, []);
 }); // prettier-ignore
 
-t.test('leaving with an unsaved secret asks; combined scopes say so; duplicate names are marked', nightly, async (t) => {
+t.test('leaving with an unsaved secret asks', nightly, async (t) => {
   const { page, faults } = await enter(t, 'engineer');
   const asked: string[] = [];
   let leave = false;
@@ -99,13 +93,7 @@ t.test('leaving with an unsaved secret asks; combined scopes say so; duplicate n
   await page.getByRole('link', { name: 'Create token' }).click();
   await page.getByText('Your role cannot list tokens, or revoke them here later.').waitFor();
   await page.getByLabel('Name', { exact: true }).fill('kept');
-  const sum = page.getByText('Scopes add up:');
   await page.getByRole('checkbox', { name: /^Read only/ }).check();
-  t.equal(await sum.count(), 0, 'a single scope has no note');
-  await page.getByRole('checkbox', { name: /^Full access/ }).check();
-  await sum.waitFor();
-  await page.getByRole('checkbox', { name: /^Full access/ }).uncheck();
-  t.equal(await sum.count(), 0);
   await page.getByLabel('Password').fill(PASSWORD);
   await page.getByRole('button', { name: 'Create token' }).click();
   const secret = page.getByLabel('Secret', { exact: true });
@@ -171,7 +159,7 @@ t.test('duplicate names are marked, and their buttons include the id', nightly, 
   t.same(faults, []);
 }); // prettier-ignore
 
-t.test('the list: wording, last use, marks, order, filter; times in the local time zone', async (t) => {
+t.test('the list: wording, last use, marks, filter; times in the local time zone', async (t) => {
   const at = (ms: number) => ({ expires_at: new Date(Date.now() + ms).toISOString() });
   await create('billing', { name: 'zeta', scope: 'global:read', ...at(3 * DAY) });
   await create('billing', { name: 'alpha', scope: 'purge_select purge_all', service_id: 'SVC1', ...at(90 * DAY) });
@@ -195,21 +183,9 @@ t.test('the list: wording, last use, marks, order, filter; times in the local ti
   t.match(await time.getAttribute('title'), `${iso.slice(0, 10)} ${iso.slice(11, 19)} UTC`);
   t.same(await accessibilityFaults(page), []);
 
-  await page.getByRole('button', { name: 'Name' }).click();
-  t.same(await names(), ['alpha', 'short', 'used', 'zeta']);
-  t.equal(await page.getByRole('columnheader', { name: 'Name' }).getAttribute('aria-sort'), 'ascending');
-  await page.getByRole('button', { name: 'Name' }).click();
-  t.same(await names(), ['zeta', 'used', 'short', 'alpha']);
-  await page.getByRole('button', { name: 'Last used' }).click();
-  t.equal((await names())[0], 'used');
-  await page.getByRole('button', { name: 'Expires' }).click();
-  t.same(await names(), ['short', 'zeta', 'alpha', 'used']);
-  await page.getByLabel('Show').selectOption('Expiring soon');
-  t.same(await names(), ['zeta']);
-  await page.getByRole('status').getByText('1 of 4 tokens').waitFor();
-  await page.getByLabel('Show').selectOption('Never used');
-  await page.getByLabel('Filter tokens').fill('purge');
+  await page.getByLabel('Filter tokens').fill('PURGE');
   t.same(await names(), ['alpha']);
+  await page.getByRole('status').getByText('1 of 4 tokens').waitFor();
   await page.getByLabel('Filter tokens').fill('nothing like it');
   await page.getByRole('heading', { name: 'No matching tokens' }).waitFor();
   await page.getByRole('button', { name: 'Show all' }).click();
@@ -285,7 +261,7 @@ t.test('rotates a token: shows the last use of both; revoking the old one ends b
   await page.keyboard.press('Escape');
   t.match(asked, [/shown only once/], 'the secret is not lost without a question');
   await page.getByRole('button', { name: 'I have stored it' }).click();
-  await page.getByRole('status').getByText('No client has used the new token yet.').waitFor();
+  await dialog.getByText('Not used yet').waitFor();
   t.notOk((await page.content()).includes(secret));
   t.same(await accessibilityFaults(page), []);
   const replacement = (await send(url, '/tokens/self', { headers: { 'Service-Key': secret } })).json;
@@ -295,16 +271,7 @@ t.test('rotates a token: shows the last use of both; revoking the old one ends b
   t.ok(Math.abs(Date.parse(ends) - Date.now() - 3_600_000) < 60_000, `the old one expires in an hour: ${ends}`);
   await dialog.getByText('The old token ends').waitFor();
   await page.getByRole('button', { name: 'Check again' }).click();
-  await page.getByRole('status').getByText('The old token is still in use: last used just now, by purger 1').waitFor();
-
-  // A quarter of an hour later, by the clock of the server.
-  await page.route(/\/tokens/, async (route) => {
-    const response = await route.fetch();
-    const date = new Date(Date.now() + 16 * 60_000).toUTCString();
-    await route.fulfill({ response, headers: { ...response.headers(), date } });
-  });
-  await page.getByRole('button', { name: 'Check again' }).click();
-  await page.getByRole('status').getByText('The new token is in use, and the old one was last used 16 minutes ago').waitFor();
+  await until(async () => (await dialog.getByText('Not used yet').count()) === 0, 'the first use of the new token');
   await page.getByRole('button', { name: 'Close' }).click();
   await page.getByRole('button', { name: `Rotate rotated, id ${old.id}` }).click();
   await page.getByText('a token can be rotated once').waitFor();
@@ -322,18 +289,18 @@ t.test('rotates a token: shows the last use of both; revoking the old one ends b
 t.test('1,000 tokens: shows fifty, more on demand, and finds the others by filter', nightly, async (t) => {
   const many = Array.from({ length: 1_000 }, (_, i) => ({
     id: `id${i}`, user_id: 'superuser', name: `token ${i}`, scopes: ['global'], services: [], expires_at: null,
-    created_at: new Date(Date.now() - i * 60_000).toISOString(), last_seen_at: null, ip: null, user_agent: null,
+    created_at: new Date(Date.now() - (1_000 - i) * 60_000).toISOString(), last_seen_at: null, ip: null, user_agent: null,
   }));
   const { page } = await visit(t, browser, PAGE);
   await page.route('**/tokens', (route) => route.fulfill({ json: many }));
   await logIn(page, 'superuser', PASSWORD);
-  await page.getByRole('row', { name: /^token 49\b/ }).waitFor();
+  await page.getByRole('row', { name: /^token 950\b/ }).waitFor();
   t.equal(await page.getByRole('rowheader').count(), 50);
   await page.getByText('50 of 1000 shown').waitFor();
   await page.getByRole('button', { name: 'Show more' }).click();
   t.equal(await page.getByRole('rowheader').count(), 100);
   await page.getByRole('status').getByText('100 of 1000 tokens are shown.').waitFor();
-  await page.getByLabel('Filter tokens').fill('token 999');
+  await page.getByLabel('Filter tokens').fill('token 777');
   t.equal(await page.getByRole('rowheader').count(), 1);
 }); // prettier-ignore
 
@@ -412,9 +379,6 @@ t.test(
         .count(),
       0,
     );
-    await page.getByLabel('Show').selectOption('Expiring soon');
-    await page.getByRole('status').getByText('1 of 2 tokens').waitFor();
-
     await page.clock.setFixedTime(Date.now() + 10 * DAY);
     await page.reload();
     await page.getByRole('row', { name: /near/ }).getByText('Expires in 14 days').waitFor();

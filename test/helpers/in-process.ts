@@ -6,7 +6,7 @@ import { stringify } from 'yaml';
 import { type Hasher, localHasher, Passwords } from '../../src/accounts/passwords.js';
 import { logSettings } from '../../src/config/mask.js';
 import { type LoadedConfig, loadConfigToServe } from '../../src/config/load.js';
-import type { PageFile, PageFiles } from '../../src/endpoints/page-settings.js';
+import type { PageFiles } from '../../src/endpoints/page-settings.js';
 import type { Serve } from '../../src/http/exchange.js';
 import { joinValues } from '../../src/http/fields.js';
 import { type HeadLimits, parserLimits } from '../../src/http/read-head.js';
@@ -161,16 +161,11 @@ const WEAK = { memoryCost: 8, timeCost: 1 };
 
 /** Stands in for the page that a build produces. */
 const PAGE: PageFiles = {
-  html: pageFile('text/html; charset=utf-8', '<title>Page</title>', false),
-  assets: new Map([['app.js', pageFile('text/javascript; charset=utf-8', '"use strict";', true)]]),
-};
-
-function pageFile(type: string, text: string, immutable: boolean): PageFile {
-  return {
-    plain: { type, immutable, bytes: Buffer.from(text) },
-    packed: { type, immutable, bytes: Buffer.from(`packed ${text}`) },
-  };
-}
+  html: { type: 'text/html; charset=utf-8', bytes: Buffer.from('<title>Page</title>'), immutable: false },
+  assets: new Map([
+    ['app.js', { type: 'text/javascript; charset=utf-8', bytes: Buffer.from('"use strict";'), immutable: true }],
+  ]),
+}; // prettier-ignore
 
 /** Collects the log, the audit entries and the forwarded request. */
 class Output {

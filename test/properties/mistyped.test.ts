@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import t from 'tap';
-import { firstMistyped } from '../../src/accounts/parameters.js';
+import { firstMistaken } from '../../src/accounts/parameters.js';
 import { parseBody } from '../../src/http/body.js';
 import { readCreateToken } from '../../src/endpoints/schema/requests.js';
 import { property, Share } from '../helpers/property.js';
@@ -39,7 +39,7 @@ function told(name: string): (string | undefined)[] {
   ].map(([text = '', type]) => {
     const body = parseBody(Buffer.from(text), type);
     if ('refusal' in body) throw new Error(`${name}: ${body.refusal}`);
-    return firstMistyped(readCreateToken(body, '').request.ignored ?? []);
+    return firstMistaken(readCreateToken(body, '').request.others ?? []);
   });
 }
 
@@ -69,7 +69,7 @@ const cases = fc.array(fc.boolean(), { minLength: 1, maxLength: 12 });
 /** Checks that the name is refused, with the nearest restriction named, in every kind of body. */
 function mustBeRefused(name: string): void {
   for (const detail of told(name)) {
-    const [, meant] = /did you mean "(.*)"\?$/.exec(detail ?? '') ?? [];
+    const [, meant] = /send "(.*)" in the body$/.exec(detail ?? '') ?? [];
     if (meant === undefined || ![...RESTRICTIONS, 'services[]'].includes(meant))
       throw new Error(`${name}: ${detail ?? 'ignored'}`);
   }

@@ -1,15 +1,6 @@
 import t from 'tap';
 import { readRoute } from '../../src/ui/address.js';
-import type { Token } from '../../src/ui/api.js';
-import {
-  advice,
-  expiryOf,
-  expiryPresets,
-  firstPreset,
-  overlapChoices,
-  rotationState,
-  toExpiresAt,
-} from '../../src/ui/tokens.js';
+import { expiryOf, expiryPresets, firstPreset, overlapChoices, toExpiresAt } from '../../src/ui/tokens.js';
 import {
   DAY,
   describeClient,
@@ -20,17 +11,10 @@ import {
   formatMoment,
   formatUtc,
   nameOf,
-  warnBeforeOf,
 } from '../../src/ui/words.js';
 import { forEachRow } from '../helpers/table.js';
 
 const NOW = new Date(2026, 5, 15, 12, 0, 0).getTime();
-
-const token = (more: Partial<Token>): Token => ({
-  id: 'a', user_id: 'u', customer_id: 'C1', name: 'ci', scope: 'global', scopes: ['global'], service_id: null, services: [],
-  created_at: '2026-01-01T00:00:00+00:00', updated_at: '2026-01-01T00:00:00+00:00', last_seen_at: null, last_used_at: null,
-  expires_at: null, ip: null, user_agent: null, ...more,
-}); // prettier-ignore
 
 t.test('formats moments and distances', async (t) => {
   t.equal(formatMoment(NOW, NOW), 'Today, 12:00');
@@ -50,8 +34,6 @@ t.test('the state of an expiry, and the presets for a new one', async (t) => {
   t.equal(expiryState(at(0), 7 * DAY, NOW), 'past');
   t.equal(expiryState(at(7 * DAY), 7 * DAY, NOW), 'soon');
   t.equal(expiryState(at(7 * DAY + 1), 7 * DAY, NOW), 'later');
-  t.equal(expiryState(at(7 * DAY + 1), warnBeforeOf(14 * 86_400), NOW), 'soon', 'from the configuration');
-  t.equal(warnBeforeOf(null), 7 * DAY);
   const values = (limit: number | null) => expiryPresets(limit).map(([value]) => value);
   t.same(values(null), ['7', '30', '90', '365', 'date', 'longest']);
   t.same(values(30 * 86_400), ['7', '30', 'date', 'longest']);
@@ -99,17 +81,7 @@ t.test('failures say what happened and what to do', async (t) => {
   t.match(refused(403, '', 'The role user is not allowed'), 'You are not allowed to do this. The role user is not allowed.');
 }); // prettier-ignore
 
-t.test('the state of a rotation by the last uses, and the configured overlaps', async (t) => {
-  const ago = (minutes: number) => new Date(NOW - minutes * 60_000).toISOString();
-  const used = (minutes: number) => token({ last_seen_at: ago(minutes) });
-  t.equal(rotationState(token({}), token({}), NOW), 'never_used');
-  t.equal(rotationState(used(60), token({}), NOW), 'not_taken_up');
-  t.equal(rotationState(used(14), used(1), NOW), 'both_used');
-  t.equal(rotationState(used(15), used(1), NOW), 'quiet');
-  t.equal(rotationState(token({ expires_at: ago(1) }), used(1), NOW), 'ended');
-  t.equal(advice('ended', token({}), NOW), 'The old token has ended. It was never used.');
-  const last = token({ last_seen_at: ago(20), user_agent: 'curl/8.5', ip: '192.0.2.1' });
-  t.match(advice('quiet', last, NOW), 'the old one was last used 20 minutes ago, by curl 8.5 from 192.0.2.1.');
+t.test('the configured overlaps', async (t) => {
   const labels = (overlap: number, max_overlap: number) => overlapChoices({ overlap, max_overlap }).map(([, label]) => label);
   t.same(labels(86_400, 604_800), ['At once', 'In 1 hour', 'In 1 day', 'In 7 days']);
   t.same(labels(7_200, 7_200), ['At once', 'In 1 hour', 'In 2 hours']);

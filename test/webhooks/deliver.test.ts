@@ -17,16 +17,16 @@ const LOOPBACK: Network = { resolve: async () => [{ address: '127.0.0.1', family
 const never = new AbortController().signal;
 
 function endpoint(url: string, more: Partial<WebhookEndpoint> = {}): WebhookEndpoint {
-  return { id: 'e', url, secrets: [newWebhookSecret()], allowPrivate: true, timeout: 2_000, maxAttempts: 3, ...more };
+  return { id: 'e', url, secret: [newWebhookSecret()], allow_private: true, timeout: 2_000, max_attempts: 3, ...more };
 } // prettier-ignore
 
 const message = { id: 'msg_1', body: '{"type":"webhook.test","data":{"text":"ä\\u2028"}}' };
 
 t.test('signs a message with each secret, and delivers it unchanged', async (t) => {
   const receiver = await WebhookReceiver.start(t);
-  const answer = await deliver(endpoint(receiver.url, { secrets: [receiver.secret, newWebhookSecret()] }), message, never);
+  const answer = await deliver(endpoint(receiver.url, { secret: [receiver.secret, newWebhookSecret()] }), message, never);
   t.same(answer, { status: 204, error: null, retryAfter: null });
-  const others = endpoint(receiver.url, { secrets: [newWebhookSecret(), receiver.secret] });
+  const others = endpoint(receiver.url, { secret: [newWebhookSecret(), receiver.secret] });
   t.equal((await deliver(others, message, never)).error, null, 'the second secret is valid, too');
   t.equal((await deliver(endpoint(receiver.url), message, never)).status, 500, 'another secret does not');
   t.same(receiver.faults, ['No matching signature found']);
@@ -42,7 +42,7 @@ t.test('an attempt leaves nothing in memory', async (t) => {
     receiver.behaviour = (res) => res.writeHead(status).end('an answer');
     const network: Network = { resolve: async () => LOOPBACK.resolve('') };
     attempts.push(new WeakRef(network.resolve));
-    await deliver(endpoint(receiver.url, { secrets: [receiver.secret] }), message, never, network);
+    await deliver(endpoint(receiver.url, { secret: [receiver.secret] }), message, never, network);
   };
   for (let i = 0; i < 10; i++) for (const status of [200, 204, 302, 410, 503]) await attempt(status);
   await until(() => {
@@ -56,11 +56,11 @@ t.test('only 2xx is success, and redirects are not followed', async (t) => {
   const other = await WebhookReceiver.start(t);
   for (const status of [200, 201, 202, 299]) {
     receiver.behaviour = (res) => res.writeHead(status).end();
-    t.equal((await deliver(endpoint(receiver.url, { secrets: [receiver.secret] }), message, never)).error, null, String(status));
+    t.equal((await deliver(endpoint(receiver.url, { secret: [receiver.secret] }), message, never)).error, null, String(status));
   }
   for (const status of [300, 301, 302, 303, 307, 308, 400, 401, 404, 410, 429, 500, 503]) {
     receiver.behaviour = (res) => res.writeHead(status, { Location: other.url, 'Retry-After': '7' }).end();
-    const answer = await deliver(endpoint(receiver.url, { secrets: [receiver.secret] }), message, never);
+    const answer = await deliver(endpoint(receiver.url, { secret: [receiver.secret] }), message, never);
     t.same(answer, { status, error: `the endpoint responded with ${status}`, retryAfter: 7_000 });
   }
   t.same([other.received, other.faults], [[], []]);
@@ -68,7 +68,7 @@ t.test('only 2xx is success, and redirects are not followed', async (t) => {
 
 t.test("reads no body, and waits no longer than the endpoint's timeout", async (t) => {
   const receiver = await WebhookReceiver.start(t);
-  const to = endpoint(receiver.url, { secrets: [receiver.secret], timeout: 300 });
+  const to = endpoint(receiver.url, { secret: [receiver.secret], timeout: 300 });
   const timed = async () => {
     const startedAt = performance.now();
     return { answer: await deliver(to, message, never), ms: performance.now() - startedAt };
@@ -139,7 +139,7 @@ t.test('connects to the address that was checked, with the right name in TLS', a
   const { port } = new URL(await listenOnLoopback(server));
   t.teardown(() => server.close());
   const to = (host: string, more: Partial<WebhookEndpoint> = {}) =>
-    endpoint(`https://${host}:${port}/hook`, { secrets: [secret], ...more });
+    endpoint(`https://${host}:${port}/hook`, { secret: [secret], ...more });
 
   const answers = [['127.0.0.1'], ['10.0.0.1']];
   const rebinding: Network = {
@@ -149,10 +149,10 @@ t.test('connects to the address that was checked, with the right name in TLS', a
   t.equal((await deliver(to('hook.example'), message, never, rebinding)).error, null);
   t.equal(answers.length, 1, 'the name was looked up once');
   t.same(hosts, [`hook.example:${port} hook.example`]);
-  const refused = await deliver(to('hook.example', { allowPrivate: false }), message, never, { ...LOOPBACK, ca });
+  const refused = await deliver(to('hook.example', { allow_private: false }), message, never, { ...LOOPBACK, ca });
   t.same(refused, { status: null, error: 'the address 127.0.0.1 is private; allow_private allows it', retryAfter: null });
-  t.match(await deliver(to('127.0.0.1', { allowPrivate: false }), message, never, LOOPBACK), { error: /is private/ });
-  t.match(await deliver(endpoint(`http://hook.example:${port}/`, { allowPrivate: false }), message, never, LOOPBACK), { error: 'the URL is not https://' });
+  t.match(await deliver(to('127.0.0.1', { allow_private: false }), message, never, LOOPBACK), { error: /is private/ });
+  t.match(await deliver(endpoint(`http://hook.example:${port}/`, { allow_private: false }), message, never, LOOPBACK), { error: 'the URL is not https://' });
   t.match(await deliver(to('other.example'), message, never, { ...LOOPBACK, ca }), { error: 'the endpoint cannot be reached (ERR_TLS_CERT_ALTNAME_INVALID)' });
   t.match(await deliver(to('hook.example'), message, never, LOOPBACK), { error: /^the endpoint cannot be reached \((DEPTH_ZERO_)?SELF_SIGNED_CERT/ }, 'an unknown authority');
   t.match(await deliver(to('hook.example'), message, never, { resolve: async () => Promise.reject(Object.assign(new Error('x'), { code: 'ENOTFOUND' })) }), { error: 'the endpoint cannot be reached (ENOTFOUND)' });

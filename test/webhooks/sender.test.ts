@@ -13,10 +13,10 @@ import { BASE, createToken, NOW, token } from '../store/contract/records.js';
 const ENDPOINT = {
   id: 'e',
   url: 'https://hook.example/',
-  secrets: [],
-  allowPrivate: false,
+  secret: [],
+  allow_private: false,
   timeout: 1_000,
-  maxAttempts: 3,
+  max_attempts: 3,
 };
 const DELIVERED: DeliveryResult = { status: 204, error: null, retryAfter: null };
 const FAILED: DeliveryResult = { status: 500, error: 'the endpoint responded with 500', retryAfter: null };

@@ -136,25 +136,16 @@ export function subjectOf(
   const issuedAt = typeof iat === 'number' ? Math.trunc(iat) * 1000 : now;
   const createdAt = Math.min(Math.max(0, issuedAt), now);
   const expiresAt = refusedFrom(Number(exp), settings.clock_skew);
-  const subject = jwtSubject(settings.name, sub, rule, { digest, createdAt, expiresAt });
-  return { ...subject, claims: forwardedClaims(claims, forwarded) };
-}
-
-export function jwtSubject(
-  issuer: string,
-  subject: string,
-  rule: SubjectRule,
-  { digest, createdAt, expiresAt }: { readonly digest: string; readonly createdAt: EpochMs; readonly expiresAt: EpochMs },
-): JwtSubject {
-  const id = `${issuer}/${subject}`;
+  const id = `${settings.name}/${sub}`;
   const times = { createdAt, updatedAt: createdAt };
   return {
     credential: 'jwt',
-    user: { id, customerId: rule.customer_id, login: id, name: subject, role: rule.role, passwordHash: null, otpSecret: null, locked: false, ...times },
+    user: { id, customerId: rule.customer_id, login: id, name: sub, role: rule.role, passwordHash: null, otpSecret: null, locked: false, ...times },
     token: {
-      id: derivedId('jwt', digest), digest, kind: 'token', userId: id, name: `JWT of ${issuer}`, scopes: rule.scope,
+      id: derivedId('jwt', digest), digest, kind: 'token', userId: id, name: `JWT of ${settings.name}`, scopes: rule.scope,
       ...restrictedTo(rule.services ?? []), expiresAt, ...times,
     },
-    jwt: { issuer, subject },
+    jwt: { issuer: settings.name, subject: sub },
+    claims: forwardedClaims(claims, forwarded),
   };
 } // prettier-ignore

@@ -2,11 +2,7 @@ import { createHash, createPrivateKey, X509Certificate } from 'node:crypto';
 import { importPKCS8 } from 'jose';
 import {
   allowInsecureRequests,
-  authorizationCodeGrant,
   AuthorizationResponseError,
-  buildAuthorizationUrl,
-  buildEndSessionUrl,
-  calculatePKCECodeChallenge,
   type ClientAuth,
   ClientError,
   ClientSecretBasic,
@@ -15,7 +11,6 @@ import {
   Configuration,
   customFetch,
   type CustomFetchOptions,
-  fetchUserInfo,
   modifyAssertion,
   None,
   PrivateKeyJwt,
@@ -26,20 +21,13 @@ import {
 import { isKeySetUrl } from '../../config/schema/units.js';
 import { readRegularFile } from '../../files/files.js';
 import { authoritiesOf, fetchConfiguration, type IssuerAddress } from '../jwt/key-source.js';
-import { type Claims, isComplete, mergeUserInfo } from './claims.js';
+import type { Claims } from './claims.js';
 import { CLOCK_SKEW_SECONDS, clientKeyAlgorithm, LoginFailed, type ProviderSettings } from './settings.js';
 import { parseUntrustedJson } from '../../util/json.js';
 import { quoted } from '../../util/text.js';
 import { forbidsContent } from '../../domain/methods.js';
 import type { ConnectionFailed } from '../../util/system-error.js';
 import { fetchLimited } from '../../net/fetch-limited.js';
-
-/** Which a callback must match. */
-export interface Proofs {
-  readonly state: string;
-  readonly nonce: string;
-  readonly verifier: string;
-}
 
 /** @throws Error that gives the reason */
 export async function discoverProvider(settings: ProviderSettings): Promise<Configuration> {
@@ -96,75 +84,8 @@ function thumbprint({ raw }: X509Certificate, hash: string): string {
   return createHash(hash).update(raw).digest('base64url');
 }
 
-export async function loginUrl(
-  client: Configuration,
-  { scopes, authorization }: ProviderSettings,
-  redirectUri: string,
-  { state, nonce, verifier }: Proofs,
-  fresh: boolean,
-): Promise<string> {
-  const url = buildAuthorizationUrl(client, {
-    ...authorization,
-    redirect_uri: redirectUri,
-    scope: scopes.join(' '),
-    state,
-    nonce,
-    code_challenge: await calculatePKCECodeChallenge(verifier),
-    code_challenge_method: 'S256',
-    // Sent together, because some providers support only one of them.
-    ...(fresh ? { max_age: '0', prompt: 'login' } : {}),
-  });
-  return url.href;
-}
-
-/** @param idToken tells the provider which session to end, so that it need not ask */
-export function logoutUrl(
-  client: Configuration,
-  backTo: string,
-  idToken: string | undefined,
-): string | undefined {
-  const { end_session_endpoint: endpoint } = client.serverMetadata();
-  if (endpoint === undefined || !URL.canParse(endpoint) || !isKeySetUrl(new URL(endpoint))) return undefined;
-  if (COGNITO.test(client.serverMetadata().issuer))
-    return buildEndSessionUrl(client, { logout_uri: backTo }).href;
-  const hint = idToken === undefined ? {} : { id_token_hint: idToken };
-  return buildEndSessionUrl(client, { post_logout_redirect_uri: backTo, ...hint }).href;
-}
-
-/** The issuers of Amazon Cognito, which refuses a logout without its own parameter. */
-const COGNITO = /^https:\/\/cognito-idp\.[a-z\d-]+\.amazonaws\.com(?:\.cn)?\//;
-
-/** No signature is verified yet. @param callback with its query. @throws LoginFailed */
-export async function redeem(
-  client: Configuration,
-  settings: ProviderSettings,
-  callback: URL,
-  { state, nonce, verifier }: Proofs,
-  forwarded: readonly string[],
-) {
-  const issuer = callback.searchParams.get('iss') ?? '';
-  if (issuer !== '' && issuer !== settings.issuer)
-    throw new LoginFailed(
-      'invalid_answer',
-      `the callback names the issuer ${quoted(issuer)}, not ${settings.issuer}`,
-    );
-  const checks = { expectedState: state, expectedNonce: nonce, pkceCodeVerifier: verifier, idTokenExpected: true };
-  const tokens = await authorizationCodeGrant(client, callback, checks).catch(failed);
-  const { id_token: idToken, access_token: accessToken } = tokens;
-  if (idToken === undefined) throw new LoginFailed('invalid_answer', 'the response has no ID token');
-  return {
-    idToken,
-    accessToken,
-    /** Adds those that the ID token lacks. */
-    moreClaims: async (claims: Claims) => {
-      const needsUserInfo = client.serverMetadata().userinfo_endpoint !== undefined && !isComplete(claims, settings, forwarded);
-      if (!needsUserInfo) return claims;
-      return mergeUserInfo(claims, await fetchUserInfo(client, accessToken, String(claims['sub'])).catch(failed));
-    },
-  };
-} // prettier-ignore
-
-function failed(cause: unknown): never {
+/** @throws LoginFailed */
+export function failed(cause: unknown): never {
   if (cause instanceof AuthorizationResponseError)
     throw new LoginFailed('provider_refused', `the provider returned ${quotedError(cause)}`, { cause });
   const isAway = causesOf(cause).some((each) => each instanceof ProviderUnreachable);

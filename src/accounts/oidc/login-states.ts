@@ -2,12 +2,11 @@ import { randomBytes } from 'node:crypto';
 import { z } from 'zod';
 import { SealBroken, type Sealer } from '../sealing.js';
 import type { EpochMs } from '../../util/time.js';
-import type { Proofs } from './client.js';
-import type { ProviderSettings } from './settings.js';
-import { Unavailable } from '../../domain/refusal.js';
+import type { Proofs } from './provider.js';
 import type { AttemptLimit, LoginThrottleStore } from '../../store/core/usage.js';
 import { ignoreUnavailable } from '../login.js';
 import { networkFailures, networkRate, seconds, type ThrottleSettings } from '../login-throttle.js';
+import { LoginQueue } from '../passwords.js';
 
 /** Maximum milliseconds that a person may spend at the provider. */
 export const LOGIN_TIME_MS = 10 * 60_000;
@@ -30,71 +29,42 @@ const sealed = z.object({
   begunAt: z.int(),
 });
 
-/** Logins in progress, kept only in cookies of the browsers that began them, sealed with the fleet's key. */
-export class LoginStates {
-  readonly #sealer: Sealer;
+/**
+ * A login in progress is kept only in a cookie of the browser that began it, sealed with the fleet's key for
+ * one provider.
+ * @param returnTo a path of this origin; null: to the web page
+ */
+export function newLoginState(returnTo: string | null, fresh: boolean, now: EpochMs): LoginState {
+  const [state, nonce, verifier] = [random(), random(), random()];
+  return { state, nonce, verifier, returnTo, fresh, begunAt: now };
+}
 
-  constructor(sealer: Sealer) {
-    this.#sealer = sealer.derive('latchkey oidc login state');
-  }
+/** Opens a cookie value; undefined if it was not sealed for this provider or is too old. */
+export function openLoginState(
+  sealer: Sealer,
+  text: string,
+  provider: string,
+  now: EpochMs,
+): LoginState | undefined {
+  const opened = openedBy(sealer, text, provider);
+  if (opened === undefined) return undefined;
+  const state = sealed.parse(JSON.parse(opened));
+  return Math.abs(now - state.begunAt) <= LOGIN_TIME_MS ? state : undefined;
+}
 
-  /** @param returnTo a path of this origin; null: to the web page */
-  begin(returnTo: string | null, fresh: boolean, now: EpochMs): LoginState {
-    const [state, nonce, verifier] = [random(), random(), random()];
-    return { state, nonce, verifier, returnTo, fresh, begunAt: now };
-  }
-
-  /** @param provider the only provider whose callback accepts it */
-  seal(state: LoginState, provider: string): string {
-    return this.#sealer.seal(JSON.stringify(state), provider);
-  }
-
-  /** Opens a cookie value; undefined if it was not sealed for this provider or is too old. */
-  open(text: string, provider: string, now: EpochMs): LoginState | undefined {
-    try {
-      const state = sealed.parse(JSON.parse(this.#sealer.open(text, provider)));
-      return Math.abs(now - state.begunAt) <= LOGIN_TIME_MS ? state : undefined;
-    } catch (error) {
-      if (error instanceof SealBroken) return undefined;
-      throw error;
-    }
+/** Undefined if it was sealed with another key, or for another owner. */
+export function openedBy(sealer: Sealer, text: string, owner: string): string | undefined {
+  try {
+    return sealer.open(text, owner);
+  } catch (error) {
+    if (error instanceof SealBroken) return undefined;
+    throw error;
   }
 }
 
 /** Returns 256 random bits in base64url, as OAuth requires. */
 function random(): string {
   return randomBytes(32).toString('base64url');
-}
-
-const MAX_ID_TOKEN = 4 * 1024;
-
-type Owner = Pick<ProviderSettings, 'issuer' | 'provider_logout'>;
-
-/**
- * ID tokens that sessions keep for the logout at their provider, sealed: others may accept one as a
- * credential.
- */
-export class IdTokens {
-  readonly #sealer: Sealer;
-
-  constructor(sealer: Sealer) {
-    this.#sealer = sealer.derive('latchkey oidc id token');
-  }
-
-  /** Undefined if it is too long, or its provider needs none. */
-  seal(idToken: string, { issuer, provider_logout: isUsed }: Owner): string | undefined {
-    return isUsed && idToken.length <= MAX_ID_TOKEN ? this.#sealer.seal(idToken, issuer) : undefined;
-  }
-
-  /** Undefined if it was sealed with another key. */
-  open(sealed: string | undefined, { issuer }: Owner): string | undefined {
-    try {
-      return sealed === undefined ? undefined : this.#sealer.open(sealed, issuer);
-    } catch (error) {
-      if (error instanceof SealBroken) return undefined;
-      throw error;
-    }
-  }
 }
 
 /** Concurrent logins that use one provider, in this process. */
@@ -107,7 +77,7 @@ const MAX_AT_ONCE = 100;
 export class LoginLimits {
   readonly #store: LoginThrottleStore;
   readonly #settings: ThrottleSettings;
-  readonly #inProgress = new Map<string, number>();
+  readonly #queues = new Map<string, LoginQueue>();
 
   constructor(store: LoginThrottleStore, settings: ThrottleSettings) {
     this.#store = store;
@@ -133,17 +103,9 @@ export class LoginLimits {
 
   /** @throws Unavailable if too many are in progress */
   async run<T>(provider: string, work: () => Promise<T>): Promise<T> {
-    const inProgress = this.#inProgress.get(provider) ?? 0;
-    if (inProgress >= MAX_AT_ONCE) {
-      const refusal = { refusal: 'overloaded', detail: 'Too many logins at once' } as const;
-      throw new Unavailable(refusal, 'too many logins are waiting for an identity provider');
-    }
-    this.#inProgress.set(provider, inProgress + 1);
-    try {
-      return await work();
-    } finally {
-      this.#inProgress.set(provider, (this.#inProgress.get(provider) ?? 1) - 1);
-    }
+    const queue = this.#queues.get(provider) ?? new LoginQueue(MAX_AT_ONCE, 0);
+    this.#queues.set(provider, queue);
+    return queue.run(provider, work);
   }
 
   /** Takes what may be used once in the fleet. Returns false if it was. @param kept milliseconds */

@@ -16,7 +16,14 @@ import { type EpochMs, HOUR_MS } from '../../util/time.js';
 import type { User } from '../../domain/user.js';
 import { allUsers, type DirectoryStore } from '../../store/core/directory.js';
 import { type Claims, sidOf } from './claims.js';
-import { IdTokens, LOGIN_TIME_MS, type LoginState, LoginStates, LoginLimits } from './login-states.js';
+import {
+  LOGIN_TIME_MS,
+  LoginLimits,
+  type LoginState,
+  newLoginState,
+  openedBy,
+  openLoginState,
+} from './login-states.js';
 import type { OnDiscovery, Provider } from './provider.js';
 import { idOfPerson, ProviderUsers } from './provider-users.js';
 import {
@@ -68,6 +75,9 @@ export interface ProviderLogout {
   readonly done: () => Promise<void>;
 }
 
+/** Longer ones are not kept for the logout at the provider. */
+const MAX_ID_TOKEN = 4 * 1024;
+
 /** By then, every login that began before the logout has ended. */
 const LOGOUT_NOTED_MS = 1.5 * LOGIN_TIME_MS;
 
@@ -84,11 +94,12 @@ export class ProviderLogins {
   readonly #opened = new Map<string, Promise<Provider>>();
   readonly #base: string;
   readonly #directory: DirectoryStore;
-  readonly #states: LoginStates;
+  readonly #states: Sealer;
   readonly #limits: LoginLimits;
   readonly #users: ProviderUsers;
   readonly #events: OidcEvents;
-  readonly #idTokens: IdTokens;
+  /** Seals the ID tokens that sessions keep: others may accept one as a credential. */
+  readonly #idTokens: Sealer;
   /** Names of the claims that upstreams receive. */
   readonly #forwarded: readonly string[];
 
@@ -103,9 +114,9 @@ export class ProviderLogins {
     this.#settings = new Map(login.oidc.map((each) => [each.name, each]));
     this.#base = base;
     this.#directory = store.directory;
-    this.#states = new LoginStates(sealer);
+    this.#states = sealer.derive('latchkey oidc login state');
     this.#limits = new LoginLimits(store.loginThrottle, login);
-    this.#idTokens = new IdTokens(sealer);
+    this.#idTokens = sealer.derive('latchkey oidc id token');
     this.#forwarded = Object.values(identity.claims);
     const precision = Math.min(HOUR_MS, (tokens.owner_login_within ?? Infinity) / 24);
     this.#users = new ProviderUsers(store.directory, precision);
@@ -135,10 +146,10 @@ export class ProviderLogins {
   async begin(name: string, returnTo: string | null, fresh: boolean, address: string, now: EpochMs) {
     const wait = await this.#limits.request(address, now);
     if (wait > 0) return { wait };
-    const state = this.#states.begin(returnTo, fresh, now);
+    const state = newLoginState(returnTo, fresh, now);
     try {
       const url = await this.#limits.run(name, async () => (await this.#open(name)).loginUrl(state, fresh));
-      return { url, state: state.state, cookie: this.#states.seal(state, name) };
+      return { url, state: state.state, cookie: this.#states.seal(JSON.stringify(state), name) };
     } catch (error) {
       return this.#failureOf(name, error);
     }
@@ -155,7 +166,7 @@ export class ProviderLogins {
     address: string,
     now: EpochMs,
   ): Promise<EndedLogin> {
-    const state = cookie === undefined ? undefined : this.#states.open(cookie, name, now);
+    const state = cookie === undefined ? undefined : openLoginState(this.#states, cookie, name, now);
     const ended = (result: EndedLogin['result'], auditEvents: readonly AuditEvent[] = []): EndedLogin => ({
       returnTo: state?.returnTo ?? null,
       auditEvents,
@@ -184,9 +195,11 @@ export class ProviderLogins {
         this.#failureOf(name, new LoginFailed(admission.failure, admission.reason));
         return ended({ failure: admission.failure, user }, auditEvents);
       }
+      const { issuer, provider_logout: needsToken } = provider.settings;
       const login = {
         ...loginOf(provider.settings, admission.user, claims, state.begunAt),
-        idToken: this.#idTokens.seal(idToken, provider.settings),
+        idToken:
+          needsToken && idToken.length <= MAX_ID_TOKEN ? this.#idTokens.seal(idToken, issuer) : undefined,
         claims: forwardedClaims(claims, this.#forwarded),
       };
       return ended({ user: admission.user, login, fresh: state.fresh }, auditEvents);
@@ -221,7 +234,8 @@ export class ProviderLogins {
    */
   async logoutUrl(name: string, backTo: string, login: ProviderLogin | null): Promise<string | undefined> {
     const provider = await this.#open(name);
-    const idToken = this.#idTokens.open(login?.idToken, provider.settings);
+    const sealed = login?.idToken;
+    const idToken = sealed && openedBy(this.#idTokens, sealed, provider.settings.issuer);
     try {
       return await this.#limits.run(name, async () => provider.logoutUrl(backTo, idToken));
     } catch (error) {
@@ -238,7 +252,7 @@ export class ProviderLogins {
     };
     const provider = await this.#open(name);
     const { settings } = provider;
-    const named = await provider.loggedOut(token, now);
+    const named = await provider.signed.loggedOut(token, now);
     if (typeof named === 'string') return refused('invalid_token', named);
     const { subject, sid, jti, issuedAt } = named;
     const { issuer } = settings;

@@ -1,24 +1,43 @@
-import type { Configuration } from 'openid-client';
+import {
+  authorizationCodeGrant,
+  buildAuthorizationUrl,
+  buildEndSessionUrl,
+  calculatePKCECodeChallenge,
+  type Configuration,
+  fetchUserInfo,
+} from 'openid-client';
+import { isKeySetUrl } from '../../config/schema/units.js';
 import type { EpochMs } from '../../util/time.js';
+import { quoted } from '../../util/text.js';
 import { RefreshedValue } from '../../net/refreshed-value.js';
 import { createKeySource } from '../jwt/key-source.js';
-import type { Claims } from './claims.js';
-import { discoverProvider, loginUrl, logoutUrl, type Proofs, redeem } from './client.js';
+import { type Claims, isComplete, mergeUserInfo } from './claims.js';
+import { discoverProvider, failed } from './client.js';
 import { CLOCK_SKEW_SECONDS, LoginFailed, type ProviderSettings } from './settings.js';
-import { type LoggedOut, SignedTokens } from './signed.js';
+import { SignedTokens } from './signed.js';
 
 /** @param error undefined if it succeeded */
 export type OnDiscovery = (provider: string, error: unknown) => void;
 
+/** Which a callback must match. */
+export interface Proofs {
+  readonly state: string;
+  readonly nonce: string;
+  readonly verifier: string;
+}
+
 const DISCOVERY = { after: 10 * 60_000, retry: 1_000 };
+
+/** The issuers of Amazon Cognito, which refuses a logout without its own parameter. */
+const COGNITO = /^https:\/\/cognito-idp\.[a-z\d-]+\.amazonaws\.com(?:\.cn)?\//;
 
 /** Loaded on demand, with its libraries: most servers have no provider. */
 export class Provider {
   readonly settings: ProviderSettings;
+  readonly signed: SignedTokens;
   readonly #redirectUri: string;
   readonly #forwarded: readonly string[];
   readonly #discovered: RefreshedValue<Configuration>;
-  readonly #signed: SignedTokens;
 
   /** @param redirectUri as browsers see it */
   constructor(
@@ -35,21 +54,42 @@ export class Provider {
       DISCOVERY,
       (error) => onDiscovery(settings.name, error),
     );
-    this.#signed = new SignedTokens(settings, async () => {
+    this.signed = new SignedTokens(settings, async () => {
       const { jwks_uri: url = '' } = (await this.#client()).serverMetadata();
       return createKeySource(settings, { url })();
     });
   }
 
   /** @throws LoginFailed */
-  async loginUrl(proofs: Proofs, fresh: boolean): Promise<string> {
-    return loginUrl(await this.#client(), this.settings, this.#redirectUri, proofs, fresh);
+  async loginUrl({ state, nonce, verifier }: Proofs, fresh: boolean): Promise<string> {
+    const { scopes, authorization } = this.settings;
+    const url = buildAuthorizationUrl(await this.#client(), {
+      ...authorization,
+      redirect_uri: this.#redirectUri,
+      scope: scopes.join(' '),
+      state,
+      nonce,
+      code_challenge: await calculatePKCECodeChallenge(verifier),
+      code_challenge_method: 'S256',
+      // Sent together, because some providers support only one of them.
+      ...(fresh ? { max_age: '0', prompt: 'login' } : {}),
+    });
+    return url.href;
   }
 
-  /** @throws LoginFailed */
+  /**
+   * @param idToken tells the provider which session to end, so that it need not ask
+   * @throws LoginFailed
+   */
   async logoutUrl(backTo: string, idToken: string | undefined): Promise<string | undefined> {
     if (!this.settings.provider_logout) return undefined;
-    return logoutUrl(await this.#client(), backTo, idToken);
+    const client = await this.#client();
+    const { end_session_endpoint: endpoint, issuer } = client.serverMetadata();
+    if (endpoint === undefined || !URL.canParse(endpoint) || !isKeySetUrl(new URL(endpoint)))
+      return undefined;
+    if (COGNITO.test(issuer)) return buildEndSessionUrl(client, { logout_uri: backTo }).href;
+    const hint = idToken === undefined ? {} : { id_token_hint: idToken };
+    return buildEndSessionUrl(client, { post_logout_redirect_uri: backTo, ...hint }).href;
   }
 
   /**
@@ -58,27 +98,32 @@ export class Provider {
    */
   async claimsOf(
     query: string,
-    expected: Proofs & { readonly freshSince: EpochMs | null },
+    { state, nonce, verifier, freshSince }: Proofs & { readonly freshSince: EpochMs | null },
     now: EpochMs,
   ): Promise<{ readonly claims: Claims; readonly idToken: string }> {
+    const client = await this.#client();
     const callback = new URL(this.#redirectUri);
     callback.search = query;
-    const { idToken, accessToken, moreClaims } = await redeem(
-      await this.#client(),
-      this.settings,
-      callback,
-      expected,
-      this.#forwarded,
-    );
-    const claims = await this.#signed.claimsOf(idToken, accessToken, now);
-    if (expected.freshSince !== null && !isFresh(claims, expected.freshSince, now))
+    const issuer = callback.searchParams.get('iss') ?? '';
+    if (issuer !== '' && issuer !== this.settings.issuer)
+      throw new LoginFailed(
+        'invalid_answer',
+        `the callback names the issuer ${quoted(issuer)}, not ${this.settings.issuer}`,
+      );
+    const { id_token: idToken, access_token: accessToken } = await authorizationCodeGrant(client, callback, {
+      expectedState: state,
+      expectedNonce: nonce,
+      pkceCodeVerifier: verifier,
+      idTokenExpected: true,
+    }).catch(failed);
+    if (idToken === undefined) throw new LoginFailed('invalid_answer', 'the response has no ID token');
+    const claims = await this.signed.claimsOf(idToken, accessToken, now);
+    if (freshSince !== null && !isFresh(claims, freshSince, now))
       throw new LoginFailed('not_fresh', 'the claim auth_time shows no login since this one began');
-    return { claims: await moreClaims(claims), idToken };
-  }
-
-  /** Returns why, if the token is not valid. @throws Unavailable, LoginFailed */
-  async loggedOut(token: string, now: EpochMs): Promise<LoggedOut | string> {
-    return this.#signed.loggedOut(token, now);
+    const hasUserInfo = client.serverMetadata().userinfo_endpoint !== undefined;
+    if (!hasUserInfo || isComplete(claims, this.settings, this.#forwarded)) return { claims, idToken };
+    const userInfo = await fetchUserInfo(client, accessToken, String(claims['sub'])).catch(failed);
+    return { claims: mergeUserInfo(claims, userInfo), idToken };
   }
 
   async #client(): Promise<Configuration> {

@@ -51,7 +51,7 @@ export function interfaceDocument(settings: InterfaceSettings): Json {
     for (const each of endpoints) {
       if (each.endpoint.summary === null) continue;
       const operations = (paths[each.path.replaceAll(/:(\w+)/g, '{$1}')] ??= {});
-      operations[each.endpoint.method.toLowerCase()] = describe(each, resource.tag, settings);
+      operations[each.endpoint.method.toLowerCase()] = describe(each, resource.tag, settings.bearer);
     }
   }
   const responses = Object.fromEntries(Object.entries(REFUSALS).map(([name, each]) => [name, refusal(each)]));
@@ -101,7 +101,7 @@ export function interfaceDocument(settings: InterfaceSettings): Json {
   };
 }
 
-function describe({ endpoint, path, credential }: ServedEndpoint, tag: string, { endpoints: settings, bearer }: InterfaceSettings): Json {
+function describe({ endpoint, path, credential }: ServedEndpoint, tag: string, bearer: boolean): Json {
   const { name, summary, action, scopeAction, request, otp } = endpoint;
   const needs = [
     ...(action === undefined ? [] : [`Needs the action \`${action}\`.`]),
@@ -119,38 +119,25 @@ function describe({ endpoint, path, credential }: ServedEndpoint, tag: string, {
     summary,
     ...(description === '' ? {} : { description }),
     ...(parameters.length === 0 ? {} : { parameters }),
-    ...(request === undefined ? {} : { requestBody: requestBody(request, settings) }),
-    security: securityOf(credential, request !== undefined && schemasIn(request, settings).length > 1, bearer),
+    ...(request === undefined ? {} : { requestBody: requestBody(request) }),
+    security: securityOf(credential, bearer),
     responses: { ...success(endpoint), ...refusals(endpoint, credential) },
   };
 } // prettier-ignore
 
-function requestBody(request: RequestBody, settings: EndpointSettings): Json {
-  const { types = [JSON_TYPE, FORM] } = request;
-  const schemas = schemasIn(request, settings);
-  const either = schemas.length === 1 ? schemaRef(request.schema) : { anyOf: schemas.map(schemaRef) };
-  const form = request.form === undefined ? {} : content([FORM], schemaRef(request.form));
-  return { required: request.optional !== true, content: { ...content(types, either), ...form } };
+function requestBody({ schema, form, types = [JSON_TYPE, FORM], optional }: RequestBody): Json {
+  const forms = form === undefined ? {} : content([FORM], schemaRef(form));
+  return { required: optional !== true, content: { ...content(types, schemaRef(schema)), ...forms } };
 }
 
-function schemasIn({ schema, afterSudo, afterFreshLogin }: RequestBody, { account, oidc }: EndpointSettings) {
-  return [schema, ...(account ? [afterSudo] : []), ...(oidc ? [afterFreshLogin] : [])].filter(
-    (each) => each !== undefined,
-  );
-}
-
-/**
- * Any of which suffices.
- * @param optional whether a credential may count where none is required
- * @param bearer whether tokens are also accepted as `Authorization: Bearer`
- */
-function securityOf(credential: ServedEndpoint['credential'], optional: boolean, bearer: boolean): Json[] {
+/** Any of which suffices. @param bearer whether tokens are also accepted as `Authorization: Bearer` */
+function securityOf(credential: ServedEndpoint['credential'], bearer: boolean): Json[] {
   const session = [{ session: [] }];
   const token = [{ token: [] }, ...(bearer ? [{ bearer: [] }] : [])];
   const any = [...session, ...token];
   switch (credential) {
     case 'none':
-      return optional ? [{}, ...any] : [];
+      return [];
     case 'optional':
       return [{}, ...any];
     case 'session_or_token':

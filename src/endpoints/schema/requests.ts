@@ -2,7 +2,7 @@ import { z } from 'zod';
 import type { LoginAttempt } from '../../accounts/login.js';
 import {
   credentials,
-  firstMisplaced,
+  firstMistaken,
   readBy,
   type RestrictionChange,
   restrictionChange,
@@ -10,7 +10,7 @@ import {
   tokenParameters,
 } from '../../accounts/parameters.js';
 import type { RotationRequest } from '../../accounts/token-rotations.js';
-import type { Refusal } from '../../domain/refusal.js';
+import { type Refusal, unprocessable, UNPROCESSABLE } from '../../domain/refusal.js';
 import type { Body, Params } from '../../http/body.js';
 import { NAMED, named } from './responses.js';
 
@@ -22,8 +22,6 @@ const FLAGS: ReadonlyMap<string, boolean> = new Map([
   ['false', false],
 ]);
 
-const UNPROCESSABLE = { status: 422, code: 'Unprocessable Entity' } as const;
-
 const { login, password } = credentials.shape;
 const { scope, expiresAt, services, name } = tokenParameters;
 
@@ -32,9 +30,11 @@ export const loginRequest = named('LoginRequest', {
   password: password.describe('At most 1024 bytes'),
 });
 
+const FRESH = 'not needed with a session from a fresh login at an OpenID Connect provider';
+
 export const createTokenRequest = named('CreateTokenRequest', {
-  username: login.describe('The login name of the user whom the token is for'),
-  password: password.describe('At most 1024 bytes'),
+  username: login.optional().describe(`The login name of the user whom the token is for; not needed after \`POST /sudo\`, and ${FRESH}`),
+  password: password.optional().describe(`At most 1024 bytes; ${FRESH}`),
   name: name.describe('What the token is for: 1 to 255 characters without control and invisible characters'),
   scope: scope.describe('One scope, or several separated by spaces'),
   'services[]': services.optional().describe('Restricts the token to these services'),
@@ -49,19 +49,9 @@ export const createTokenRequest = named('CreateTokenRequest', {
   suspended: restrictionParameters.suspended.describe('`true`: the token is refused until it is resumed'),
 }); // prettier-ignore
 
-/** With a credential that recently confirmed the password. */
-export const createOwnTokenRequest = createTokenRequest
-  .omit({ username: true })
-  .register(NAMED, { id: 'CreateOwnTokenRequest' });
-
-/** With a session from a fresh login at an OpenID Connect provider. */
-export const createFreshTokenRequest = createTokenRequest
-  .omit({ username: true, password: true })
-  .register(NAMED, { id: 'CreateFreshTokenRequest' });
-
 export const sudoRequest = named('SudoRequest', {
   username: login.optional().describe("The login name; without it, the password is that of the request's credential"),
-  password: password.describe('At most 1024 bytes'),
+  password: password.optional().describe(`At most 1024 bytes; ${FRESH}`),
 }); // prettier-ignore
 
 export const rotateTokenRequest = named('RotateTokenRequest', {
@@ -70,8 +60,6 @@ export const rotateTokenRequest = named('RotateTokenRequest', {
     .optional()
     .describe('Seconds for which the old token is still accepted; 0 ends it at once'),
 });
-
-export const freshSudoRequest = named('FreshSudoRequest', {});
 
 export const updateTokenRequest = restrictionChange.register(NAMED, { id: 'UpdateTokenRequest' });
 
@@ -95,17 +83,6 @@ export const revokeTokensRequest = named('RevokeTokensRequest', {
     .max(MAX_BULK)
     .describe('All of them are revoked, or none'),
 });
-
-/** Parameters in which clients send a login name. */
-const LOGIN_NAMES = ['user', 'username', 'login', 'email'] as const;
-
-/** Names the right parameter if a login name was sent in another one. */
-export function wrongLoginName(right: 'user' | 'username', params: Params): Refusal | undefined {
-  const sent = LOGIN_NAMES.find((name) => name !== right && params.all(name).length > 0);
-  if (sent === undefined) return undefined;
-  const detail = `The parameter "${right}" is required; it was sent as "${sent}"`;
-  return { refusal: 'grant', status: 400, code: 'invalid_request', detail };
-}
 
 /** The values are checked together with the password. */
 export function readLogin({ params }: Body): Pick<LoginAttempt, 'login' | 'password'> {
@@ -131,11 +108,13 @@ export function readCreateToken(body: Body, query: string) {
         addresses: addresses.length === 0 ? undefined : addresses,
         suspended: onlyOne(params, 'suspended') as 'true' | undefined,
       },
-      ignored: params.otherThan(
-        ['username', 'password', 'name', 'expires_at', 'rate', 'suspended'],
-        ['scope', 'services', 'service_id', 'addresses'],
-      ),
-      inQuery: namesIn(query),
+      others: [
+        ...params.otherThan(
+          ['username', 'password', 'name', 'expires_at', 'rate', 'suspended'],
+          ['scope', 'services', 'service_id', 'addresses'],
+        ),
+        ...namesIn(query),
+      ],
     },
   };
 }
@@ -155,13 +134,13 @@ export function readSudo({ params }: Body): Pick<LoginAttempt, 'login' | 'passwo
 
 /** The values are checked after the permissions. */
 export function readRotateToken({ params }: Body, query: string): RotationRequest {
-  const ignored = params.otherThan(['overlap'], []);
-  return { overlap: onlyOne(params, 'overlap'), ignored, inQuery: namesIn(query) };
+  const others = [...params.otherThan(['overlap'], []), ...namesIn(query)];
+  return { overlap: onlyOne(params, 'overlap'), others };
 }
 
 export function readUpdateToken({ json, params }: Body, query: string): RestrictionChange | Refusal {
-  const misplaced = firstMisplaced(namesIn(query));
-  if (misplaced !== undefined) return { refusal: 'grant', ...UNPROCESSABLE, detail: misplaced };
+  const misplaced = firstMistaken(namesIn(query));
+  if (misplaced !== undefined) return unprocessable(misplaced);
   const change = json === undefined && params.size > 0 ? changeOf(params) : json;
   if (change === undefined)
     return { refusal: 'malformed', detail: 'expected a body like {"suspended":true,"rate":"600/1m"}' };

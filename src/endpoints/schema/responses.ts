@@ -145,12 +145,8 @@ export const caller = named('Caller', {
   scopes: z.array(z.object({ name: z.string(), title: z.string(), description: z.string() })),
   rotation: z.object({ overlap: seconds, max_overlap: seconds }).describe('How long a rotated token is still accepted'),
   max_lifetime: seconds.nullable().describe('Seconds that a token may last; null when there is no limit'),
-  warn_before: seconds.nullable().describe('Seconds before the expiry of a token from which it is marked; null when not configured'),
+  warn_before: seconds.describe('Seconds before the expiry of a token from which it is marked'),
   key_field: z.string().describe('Name of the header that carries a token'),
-  accepts: z.object({
-    bearer: z.boolean().describe('Whether `Authorization: Bearer` carries one too'),
-    basic: z.boolean().describe('Whether the password of `Authorization: Basic` carries one too'),
-  }),
   public_url: z.string().nullable().describe('The origin for clients; null for that of the page'),
 }); // prettier-ignore
 
