@@ -127,15 +127,11 @@ function lineOf([label, text, position = '']: Row): string {
   return `  ${label.padEnd(LABEL_WIDTH)}${line}`.trimEnd();
 }
 
-function routeRows({ target, path, route, near_misses: misses, action, verdict }: Explanation): Row[] {
+function routeRows({ target, path, route, action, verdict }: Explanation): Row[] {
   const sent = target.split('?', 1)[0] ?? '';
   const rows: Row[] = path === null ? [] : [['target', path, path === sent ? 'unchanged' : `sent as ${sent}`]];
   if (route === null) return rows;
   rows.push(['route', routeText(route), route.place === null ? 'built-in endpoint' : describePosition(route.place)]);
-  for (const { why, ...miss } of misses) {
-    const position = miss.place === null ? '' : ` (${describePosition(miss.place)})`;
-    rows.push(['', `not ${routeText(miss)}: ${why}${position}`]);
-  }
   if (!isPreflight(verdict)) rows.push(['action', action ?? actionless(route.auth)]);
   return rows;
 } // prettier-ignore

@@ -5,7 +5,7 @@ import { type EpochMs, formatTime } from '../util/time.js';
 import { refusalReply } from '../http/replies.js';
 import type { RequestHead } from '../http/head.js';
 import type { Decision } from '../policy/decide.js';
-import { nearMisses, type Route } from '../policy/route.js';
+import type { Route } from '../policy/route.js';
 import { type Admitted, type Verdict, type WhatIf, whatIfGate } from './gate.js';
 import { identityFields } from './identity.js';
 import { isRefused, serviceOf } from './request-rules.js';
@@ -16,7 +16,6 @@ export interface Explanation {
   readonly target: string;
   readonly path: string | null;
   readonly route: ExplainedRoute | null;
-  readonly near_misses: readonly (ExplainedRoute & { readonly why: string })[];
   readonly action: string | null;
   readonly credential: ReturnType<typeof credentialOf> | null;
   readonly service: string | null;
@@ -71,12 +70,6 @@ export async function explain(
     ...blank(head),
     path: match.path,
     route: routeOf(match.route),
-    near_misses: nearMisses(parts.sites.routesOf(head.client.host), match.route, head.method, match.path).map(
-      ({ route, why }) => ({
-        ...routeOf(route),
-        why,
-      }),
-    ),
     action,
     credential: subject === null ? null : credentialOf(subject),
     service: service ?? null,
@@ -122,7 +115,6 @@ function blank({ method, target }: { method: string; target: string }): Omit<Exp
     target,
     path: null,
     route: null,
-    near_misses: [],
     action: null,
     credential: null,
     service: null,
