@@ -71,12 +71,8 @@ t.test('help of a subcommand', async (t) => {
 });
 
 t.test('options with values that cannot be are wrong usage', async (t) => {
-  const mint = ['mint', '--as', 'ada'];
   for (const [args, stderr] of [
-    [[...mint, '--path', '/x', '--method', 'GE T'], /mint --method: expected a registered HTTP method/],
-    [[...mint, '--path', 'nopath'], /mint --path: the request target must start with "\/"/],
-    [[...mint, '--path', '/x', '--request-id', 'a b'], /mint --request-id: expected visible ASCII/],
-    [[...mint, '--scope', ' '], /--scope .* is invalid\. Pass a value, or omit the option/],
+    [['mint', '--as', 'ada', '--scope', ' '], /--scope .* is invalid\. Pass a value, or omit the option/],
     [['token', 'generate', '--user', 'U1', '--expires-at', '2001-01-01T00:00:00Z'], /the time has passed/],
     [
       ['token', 'generate', '--user', 'U1', '--expires-in', '90 days'],
@@ -86,7 +82,7 @@ t.test('options with values that cannot be are wrong usage', async (t) => {
     [['apply', '-f', 'a', '--file', 'b'], /'-f, --file <file>' is given more than once/],
   ] as const)
     t.match(await run(args), { stdout: '', stderr }, args.join(' '));
-  t.equal((await run([...mint, '--path', 'nopath'])).code, 2);
+  t.equal((await run(['mint', '--as', 'ada', '--scope', ' '])).code, 2);
 });
 
 t.test('a declared token gets a lifetime, like one that is created', async (t) => {
