@@ -6,7 +6,6 @@ import { send, startUpstream } from '../helpers/http.js';
 import { IdentityProvider } from '../helpers/identity-provider.js';
 import { freePort } from '../helpers/free-port.mjs';
 import { run, start, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
-import { until } from '../helpers/until.js';
 
 const idp = await IdentityProvider.start(t);
 const providerOf = (name: string, issuer: string) => ({

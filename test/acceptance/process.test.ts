@@ -5,7 +5,6 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { parse, stringify } from 'yaml';
-import { exchange } from '../helpers/exchange.js';
 import { client, directory, PASSWORD, startFixture } from '../helpers/fixture.js';
 import { send, serveHttp } from '../helpers/http.js';
 import { start, temporaryFolder, workersOf, writeConfig } from '../helpers/latchkey.js';
