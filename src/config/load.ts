@@ -49,7 +49,7 @@ function load(
   const config = withAbsolutePaths(checked, dirname(source.file));
   let certificate: ListenerCertificate | null = null;
   const ofCertificate = problemsOf((add) => (certificate = certificateOf(config, add)));
-  throwProblems([...crossCheck(config, source), ...ofCertificate], source, filesNamedBy(config));
+  throwProblems([...crossCheck(config, source), ...ofCertificate], source);
   return {
     file: source.file,
     config: deepFreeze(config),
@@ -101,18 +101,6 @@ function withRoleOrder(config: Config, source: Source): Config {
 }
 
 const PATHS = keysOf(configSchema).filter(({ facts }) => facts.path !== undefined);
-
-function filesNamedBy(config: Config): string[] {
-  const files: string[] = [];
-  for (const { path, facts } of PATHS) {
-    if (facts.written === true) continue;
-    replaceAt(config, path, (value) => {
-      if (typeof value === 'string') files.push(value);
-      return value;
-    });
-  }
-  return files;
-}
 
 function withAbsolutePaths(config: Config, folder: string): Config {
   return PATHS.reduce(
