@@ -144,33 +144,6 @@ export function upTo(entries: number): { readonly maxSize: number; readonly size
   return { maxSize: entries, sizeCalculation: ONE };
 }
 
-/** Texts outside the heap: as strings, a million would make it several times as large. */
-export class PackedTexts {
-  #bytes = Buffer.allocUnsafeSlow(64 * 1024);
-  #ends = new Uint32Array(1024);
-  #length = 0;
-
-  get length(): number {
-    return this.#length;
-  }
-
-  push(text: string): void {
-    const start = this.#ends[this.#length] ?? 0;
-    const most = start + 3 * text.length;
-    if (most > this.#bytes.length) this.#bytes = Buffer.concat([this.#bytes], 2 * most);
-    if (this.#length + 1 === this.#ends.length) {
-      const ends = new Uint32Array(2 * this.#ends.length);
-      ends.set(this.#ends);
-      this.#ends = ends;
-    }
-    this.#ends[++this.#length] = start + this.#bytes.write(text, start);
-  }
-
-  at(place: number): string {
-    return this.#bytes.toString('utf8', this.#ends[place], this.#ends[place + 1]);
-  }
-}
-
 export function partsOf<T>(items: readonly T[], size: number): T[][] {
   const parts: T[][] = [];
   for (let start = 0; start < items.length; start += size) parts.push(items.slice(start, start + size));

@@ -69,9 +69,9 @@ function tokenCommand(): Command {
   const token = new Command('token').description('list, show, create, rotate, suspend and revoke API tokens; also while a server is running');
   const add = adderTo(token, tokenWork);
 
-  withUser(add('list', 'list', 'list tokens, oldest first'), 'only those of this user')
+  withUser(add('list', 'list', 'list tokens, in parts of 1,000 that are oldest first'), 'only those of this user')
     .option('--customer <id>', 'only tokens of this customer')
-    .option('--limit <n>', 'only the first of them', count);
+    .option('--limit <n>', 'at most so many', count);
   add('show <id>', 'show', 'show a token');
   withTokenOptions(add('create', 'create', 'create a token for a user and print its secret, which is shown only once'))
     .requiredOption('--user <login>', 'the owner');
