@@ -13,19 +13,13 @@ import {
   verdictOf,
 } from '../client.js';
 import { describeAnswer, findingOf, shapeOf } from '../compare.js';
+import { describeSystemError } from '../../util/system-error.js';
 
 const DAY_MS = 86_400_000;
 /** Days before the expiry of a certificate at which its renewal is late. */
 const SOON_DAYS = 14;
 
 const OLD_VERSIONS: readonly SecureVersion[] = ['TLSv1', 'TLSv1.1'];
-
-const CHAIN_FAULTS: Readonly<Record<string, string>> = {
-  DEPTH_ZERO_SELF_SIGNED_CERT: 'The certificate is self-signed',
-  UNABLE_TO_VERIFY_LEAF_SIGNATURE: 'The issuer of the certificate is not known, or an intermediate certificate is missing',
-  CERT_HAS_EXPIRED: 'A certificate of the chain is not valid now',
-  ERR_TLS_CERT_ALTNAME_INVALID: 'The certificate is for other names',
-}; // prettier-ignore
 
 export const tls: Check = {
   name: 'tls',
@@ -68,7 +62,7 @@ function certificateFindings(socket: TLSSocket): Finding[] {
   const fault = codeOf(socket.authorizationError);
   const isSaid = findings.length > 0 && (fault === 'CERT_HAS_EXPIRED' || fault === 'CERT_NOT_YET_VALID');
   if (fault !== '' && !isSaid)
-    findings.push(certificateFinding(CHAIN_FAULTS[fault] ?? `The certificate is not trusted (${fault})`, certificate));
+    findings.push(certificateFinding(`The certificate is not trusted: ${describeSystemError({ code: fault })}`, certificate));
   return findings;
 } // prettier-ignore
 
