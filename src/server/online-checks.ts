@@ -4,7 +4,7 @@ import { createKeySource } from '../accounts/jwt/key-source.js';
 import type { ProviderSettings } from '../accounts/oidc/settings.js';
 import { addressesOf } from '../config/derived.js';
 import type { Config } from '../config/schema/config.js';
-import { ConnectionFailed, describeSystemError } from '../util/system-error.js';
+import { ConnectionFailed } from '../util/system-error.js';
 import { upstreamUrl } from '../domain/urls.js';
 import { hostOf, portOf } from '../util/addresses.js';
 import { connectUnix } from '../upstream/connect.js';
@@ -13,8 +13,6 @@ import { fetchLimited } from '../net/fetch-limited.js';
 import { systemResolve } from '../net/pinned-lookup.js';
 
 const TIMEOUT_MS = 5_000;
-
-class NotConnected extends Error {}
 
 /** The network checks of a configuration besides the store. */
 export function onlineChecks({ upstreams, jwt_issuers: issuers, login, webhooks }: Config) {
@@ -64,8 +62,7 @@ async function connectTo(url: URL): Promise<void> {
     await once(socket, 'connect', { signal: AbortSignal.timeout(TIMEOUT_MS) });
   } catch (error) {
     const isLate = error instanceof Error && error.name === 'AbortError';
-    const reason = isLate ? `no connection within ${TIMEOUT_MS} ms` : describeSystemError(error);
-    throw new NotConnected(reason, { cause: error });
+    throw new ConnectionFailed(url.host, isLate ? undefined : (error as Error));
   } finally {
     socket.destroy();
   }
@@ -82,8 +79,8 @@ export function reasonOf(error: unknown): string {
   for (let each = error; each instanceof Error && reasons.length < 4; each = each.cause) {
     const { message } = each;
     if (!reasons.some((known) => known.includes(message))) reasons.push(message);
-    // The messages of these already include their cause.
-    if (each instanceof ConnectionFailed || each instanceof NotConnected) break;
+    // Its message already includes its cause.
+    if (each instanceof ConnectionFailed) break;
   }
   return reasons.join(': ').slice(0, 500);
 }
