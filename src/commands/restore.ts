@@ -32,7 +32,9 @@ export async function restore(file: string, options: RestoreOptions): Promise<vo
   const loaded = loadConfig(options.config);
   const backup = await openBackup(file);
   const own = ownAuditLog(loaded.config.audit.to);
-  const ended = await readEnded(new Set([...(own === null ? [] : [own]), ...(options.audit ?? [])]), own);
+  const ended = new Trail();
+  for (const log of new Set([...(own === null ? [] : [own]), ...(options.audit ?? [])]))
+    await readLog(log, ended, log === own);
   await withStore(
     loaded,
     async (opened) => {
@@ -180,19 +182,7 @@ interface Entry {
 /**
  * An entry with an unknown outcome counts, because the change may have happened. A line that cannot
  * be read may report a revocation, so only a last one that is cut off is accepted; it is counted.
- *
- * @param own the configured log, which may have no entries yet
  */
-async function readEnded(files: Iterable<string>, own: string | null): Promise<Trail> {
-  const trail = new Trail();
-  try {
-    for (const file of files) await readLog(file, trail, file === own);
-  } catch (error) {
-    throw error instanceof CommandFailed ? new CommandFailed(`${error.message}; nothing was changed`) : error;
-  }
-  return trail;
-}
-
 async function readLog(file: string, trail: Trail, mayBeEmpty: boolean): Promise<void> {
   const name = file === '-' ? 'standard input' : file;
   let entries = 0;
@@ -217,7 +207,7 @@ async function readLog(file: string, trail: Trail, mayBeEmpty: boolean): Promise
     throw new CommandFailed(`${name} has no audit entries; ${REMEDY}`);
 }
 
-const REMEDY = 'pass the log as Latchkey wrote it';
+const REMEDY = 'nothing was changed; pass the log as Latchkey wrote it';
 
 /** What ended according to audit logs. */
 class Trail {

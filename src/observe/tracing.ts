@@ -62,10 +62,8 @@ export interface Tracing {
   close(): Promise<void>;
 }
 
-export interface TracingEvents {
-  /** @param reason given for the first loss in a while; null in between */
-  readonly dropped: (spans: number, reason: string | null) => void;
-}
+/** @param reason given for the first loss in a while; null in between */
+export type OnDropped = (spans: number, reason: string | null) => void;
 
 /** Holds the trace of the request being served; none outside a request or without tracing. */
 export const currentTrace = new AsyncLocalStorage<RequestTrace>();

@@ -25,6 +25,7 @@ import { readVersion } from '../../files/files.js';
 import { createSending } from './sending.js';
 import {
   currentTrace,
+  type OnDropped,
   type RequestTrace,
   type TracedCall,
   type TracedEnd,
@@ -32,7 +33,6 @@ import {
   type TracedRequest,
   type TracedValues,
   type Tracing,
-  type TracingEvents,
 } from '../tracing.js';
 
 const PATH = '/v1/traces';
@@ -44,7 +44,7 @@ const UNIX = 'unix://';
 const MAX_VALUE = 512;
 
 /** Implements {@link Tracing} with the OpenTelemetry SDK. Nothing is registered globally. */
-export function createTracing(settings: NonNullable<Config['tracing']>, events: TracingEvents): Tracing {
+export function createTracing(settings: NonNullable<Config['tracing']>, onDropped: OnDropped): Tracing {
   const base = settings.otlp.replace(/\/+$/, '');
   const provider = new BasicTracerProvider({
     resource: resourceFromAttributes({
@@ -55,7 +55,7 @@ export function createTracing(settings: NonNullable<Config['tracing']>, events: 
     }),
     sampler: new ParentBasedSampler({ root: new TraceIdRatioBasedSampler(settings.sample_ratio) }),
     spanLimits: { attributeValueLengthLimit: MAX_VALUE },
-    spanProcessors: [createSending(base.endsWith(PATH) ? base : base + PATH, events)],
+    spanProcessors: [createSending(base.endsWith(PATH) ? base : base + PATH, onDropped)],
   });
   const tracer = provider.getTracer('latchkey');
   return {

@@ -87,10 +87,8 @@ export async function startTracing({ tracing }: Config, log: Log): Promise<Traci
   if (tracing === null) return undefined;
   // Processes without tracing do not load the SDK.
   const { createTracing } = await import('../../observe/tracing/spans.js');
-  return createTracing(tracing, {
-    dropped: (spans, reason) => {
-      metrics.droppedSpans.inc(spans);
-      if (reason !== null) log.warn({ reason, otlp: tracing.otlp }, 'trace export failed; spans dropped');
-    },
+  return createTracing(tracing, (spans, reason) => {
+    metrics.droppedSpans.inc(spans);
+    if (reason !== null) log.warn({ reason, otlp: tracing.otlp }, 'trace export failed; spans dropped');
   });
 }
