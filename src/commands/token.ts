@@ -26,7 +26,6 @@ import {
   WrongUsage,
 } from './terminal/output.js';
 import {
-  customerIds,
   findUser,
   recordChange,
   recordOperation,
@@ -59,7 +58,6 @@ const COLUMNS = [
 
 interface ListOptions extends ReportOptions {
   readonly user?: string;
-  readonly customer?: string;
   readonly limit?: number;
 }
 
@@ -74,7 +72,7 @@ export async function list(options: ListOptions): Promise<void> {
 
     async function* listed() {
       let left = options.limit ?? Infinity;
-      for await (const owner of ownersOf(store.directory, options))
+      for await (const owner of ownersOf(store.directory, options.user))
         for await (const page of store.tokens.pagesOfUser(owner.id))
           for (const found of page) {
             if (left === 0) return;
@@ -102,17 +100,11 @@ function objectsOf(part: readonly Owned[]): object[] {
     .map(({ found, owner }) => ({ ...tokenObject(found, owner.customerId), login: owner.login }));
 }
 
-async function* ownersOf(
-  directory: DirectoryStore,
-  { user, customer }: { user?: string; customer?: string },
-): AsyncGenerator<User> {
-  const customers = await customerIds(directory, customer);
-  if (user === undefined) {
-    for (const id of customers) for await (const page of directory.pagesOfUsers(id)) yield* page;
-    return;
-  }
-  const found = await findUser(directory, user);
-  if (customers.includes(found.customerId)) yield found;
+async function* ownersOf(directory: DirectoryStore, user: string | undefined): AsyncGenerator<User> {
+  if (user !== undefined) yield await findUser(directory, user);
+  else
+    for (const { id } of await directory.listCustomers())
+      for await (const page of directory.pagesOfUsers(id)) yield* page;
 }
 
 export async function show(id: string, options: ReportOptions): Promise<void> {
