@@ -1,7 +1,7 @@
 import { isIP } from 'node:net';
 import { z } from 'zod';
 import { addressRange } from './tokens.js';
-import { filePath, integer, orNull, text, browserOrigin, timeLimit, size } from './units.js';
+import { filePath, hostName, integer, orNull, text, browserOrigin, timeLimit, size } from './units.js';
 
 /** Hosts that stand for every address of the machine. */
 export const EVERY_ADDRESS: ReadonlySet<string> = new Set(['0.0.0.0', '::']);
@@ -13,8 +13,6 @@ const host = text
   )
   .describe('The address to listen on');
 const port = integer(0, 65_535).describe('The port to listen on; 0 picks a free one');
-
-const HOST_NAME = /^[A-Za-z0-9_](?:[A-Za-z0-9._-]*[A-Za-z0-9_])?$/;
 
 const listener = (defaultHost: string, defaultPort: number) => ({
   host: host.default(defaultHost),
@@ -58,7 +56,7 @@ export const listenSchema = z.strictObject({
 export const adminSchema = z.strictObject({
   ...listener('127.0.0.1', 9901),
   hosts: z
-    .array(text.regex(HOST_NAME, 'expected a host name without a port: latchkey.example.com'))
+    .array(hostName)
     .default([])
     .describe('Public host names at which this port accepts requests'),
 });

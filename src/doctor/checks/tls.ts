@@ -1,11 +1,11 @@
 import { isIP } from 'node:net';
 import type { PeerCertificate, SecureVersion, TLSSocket } from 'node:tls';
+import { kindOfAddress } from '../../net/pinned-lookup.js';
 import type { Check, Deployment, Finding, Outcome } from '../check.js';
 import {
   type Destination,
   destinationOf,
   isLoopback,
-  isPrivateAddress,
   type ProbeResponse,
   valuesOf,
   withTls,
@@ -39,7 +39,7 @@ function withoutTls({ to, answers }: Deployment): Outcome {
   const isInside = !to.host.includes('.') || /\.(?:svc|local|internal|localhost)$|\.svc\.cluster\.local$/.test(to.host);
   if (isLoopback(remote)) return { findings: [], seen: 'plain HTTP on loopback' };
   if (isInside && isIP(to.host) === 0) return { findings: [], seen: 'plain HTTP, by a name of a private network' };
-  const severity = isPrivateAddress(remote) ? 'warning' : 'serious';
+  const severity = kindOfAddress(remote) === 'private' ? 'warning' : 'serious';
   return { findings: findingOf(severity, 'The API is served without TLS', [`${to.authority} is ${remote}`], USE_TLS), seen: '' };
 } // prettier-ignore
 
