@@ -49,16 +49,10 @@ export async function demo(options: DemoOptions): Promise<void> {
   await startServer({ loaded, env, welcome: (url, admin) => welcome({ url, admin, ...shown }) });
 }
 
-interface Started {
-  readonly url: string;
-  readonly admin: string;
-  readonly page: string;
-  readonly data: string;
-  readonly file: string;
-  readonly upstream: string;
+type Started = Readonly<Record<'url' | 'admin' | 'page' | 'data' | 'file' | 'upstream', string>> & {
   readonly users: readonly DemoUser[];
   readonly echo: boolean;
-}
+};
 
 function writeDirectoryOnce(file: string): DemoUser[] {
   const users = ['superuser', 'billing', 'engineer'].map((role) => ({
