@@ -10,7 +10,7 @@ import { logSettings, maskSecrets } from '../config/mask.js';
 import { reportEvictionsTo } from '../observe/evictions.js';
 import { createLog, destinationOf, type LogSink, logWarnings, settingsOf } from '../observe/log.js';
 import { metrics, readMetrics, startProcessMetrics } from '../observe/metrics.js';
-import type { Tracing } from '../observe/tracing.js';
+import type { Tracing } from '../observe/tracing/spans.js';
 import { readVersion } from '../files/files.js';
 import { startAdmin } from './admin.js';
 import { checkSigningKeys } from './accounts.js';

@@ -8,7 +8,6 @@ import {
 } from '@opentelemetry/sdk-trace-base';
 import { fetchLimited, openAgent } from '../../net/fetch-limited.js';
 import { createLogThrottle } from '../../util/time.js';
-import type { OnDropped } from '../tracing.js';
 
 /** Maximum number of spans that wait for the collector; further ones are dropped. */
 const MAX_WAITING = 8_192;
@@ -28,6 +27,9 @@ type Code = Parameters<Parameters<SpanExporter['export']>[1]>[0]['code'];
 
 /** `ExportResultCode.SUCCESS` */
 const SUCCESS = 0 as Code; // oxlint-disable-line typescript/no-unsafe-enum-assignment -- its enumeration is in a package that is none of ours
+
+/** @param reason given for the first loss in a while; null in between */
+export type OnDropped = (spans: number, reason: string | null) => void;
 
 const LIMITS = { timeout: TIMEOUT_MS, maxBody: MAX_ANSWER };
 

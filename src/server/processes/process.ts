@@ -4,7 +4,7 @@ import { setFlagsFromString } from 'node:v8';
 import type { Config } from '../../config/schema/config.js';
 import type { Log, LogSink } from '../../observe/log.js';
 import { metrics } from '../../observe/metrics.js';
-import type { Tracing } from '../../observe/tracing.js';
+import type { Tracing } from '../../observe/tracing/spans.js';
 import { isEnd, releaseSignals } from './early-signals.js';
 
 /**

@@ -1,7 +1,7 @@
 import type { LoadedConfig } from '../../config/load.js';
 import type { LogSink } from '../../observe/log.js';
 import { metrics, readMetrics, renderMetrics, renderSum, sumOfCounts } from '../../observe/metrics.js';
-import type { Tracing } from '../../observe/tracing.js';
+import type { Tracing } from '../../observe/tracing/spans.js';
 import type { ShadowDifferenceCounts } from '../../pipeline/shadow.js';
 import { noteDeath, ownSidecar } from '../fleet.js';
 import { sumDifferences } from '../shadow.js';

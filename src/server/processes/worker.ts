@@ -20,7 +20,7 @@ import { createUpgradeListener } from '../../listeners/websocket.js';
 import { type Log, useSettings } from '../../observe/log.js';
 import { watchAddresses } from '../../observe/metrics.js';
 import { readUpstreamLoads } from '../../observe/metrics/requests.js';
-import type { Tracing } from '../../observe/tracing.js';
+import type { Tracing } from '../../observe/tracing/spans.js';
 import type { ShadowDifferences } from '../../pipeline/shadow.js';
 import { StreamRevalidator } from '../../pipeline/streams.js';
 import { type UnreadableInput, recordUnreadable } from '../../pipeline/access-log.js';
