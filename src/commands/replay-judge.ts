@@ -190,7 +190,11 @@ function ofIssuer({ jwt_issuers: issuers }: LoadedConfig['config'], caller: Logg
     return { unknown: 'the role or scope depends on claims of the JWT, which are not in the log' };
   const user = syntheticUser(rule.role, caller.customer_id, `${issuer}/${subject}`);
   const holder = syntheticToken(user, rule.scope, rule.services ?? []);
-  return { subject: { ...holder, credential: 'jwt', jwt: { issuer, subject } }, login: null, tokenName: null };
+  return {
+    subject: { ...holder, credential: 'jwt', jwt: { issuer, subject } },
+    login: null,
+    tokenName: null,
+  };
 }
 
 export function callerKey(request: LoggedCaller): string {

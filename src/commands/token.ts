@@ -25,13 +25,7 @@ import {
   withProgress,
   WrongUsage,
 } from './terminal/output.js';
-import {
-  findUser,
-  recordChange,
-  recordOperation,
-  unlessRefused,
-  withStore,
-} from './with-store.js';
+import { findUser, recordChange, recordOperation, unlessRefused, withStore } from './with-store.js';
 
 interface CreateOptions extends ReportOptions {
   readonly user: string;

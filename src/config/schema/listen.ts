@@ -55,10 +55,7 @@ export const listenSchema = z.strictObject({
 
 export const adminSchema = z.strictObject({
   ...listener('127.0.0.1', 9901),
-  hosts: z
-    .array(hostName)
-    .default([])
-    .describe('Public host names at which this port accepts requests'),
+  hosts: z.array(hostName).default([]).describe('Public host names at which this port accepts requests'),
 });
 
 export const decisionSchema = z.strictObject({

@@ -67,7 +67,12 @@ export function tuneHeap(): void {
  * @param serves whether this process serves requests; if not, it may still send webhooks
  */
 export async function loadModules(
-  { directory, jwt_issuers, login, webhooks }: Pick<Config, 'directory' | 'jwt_issuers' | 'login' | 'webhooks'>,
+  {
+    directory,
+    jwt_issuers,
+    login,
+    webhooks,
+  }: Pick<Config, 'directory' | 'jwt_issuers' | 'login' | 'webhooks'>,
   serves = true,
 ): Promise<void> {
   const sends = webhooks.length > 0;
