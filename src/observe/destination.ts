@@ -98,7 +98,7 @@ interface Sink {
  */
 function openSink(): Sink {
   const stats = fstatSync(STDOUT);
-  return stats.isFIFO() || stats.isSocket() ? openPipe() : new FileSink();
+  return stats.isFIFO() || stats.isSocket() ? openPipe() : openFile();
 }
 
 function countDropped(lines: Buffer): void {
@@ -149,39 +149,24 @@ function* piecesOf(lines: Buffer): Generator<Buffer> {
 const writeTo = promisify(write);
 
 /** Writes to a file, a terminal or a device; a batch that a full disk refuses is dropped. */
-class FileSink implements Sink {
-  readonly #queue: Buffer[] = [];
-  #waiting = 0;
+function openFile(): Sink {
   /** Whether the last bytes written are part of a line whose rest was dropped. */
-  #isTorn = false;
-
-  readonly waiting = (): number => this.#waiting;
-
-  readonly write = (lines: Buffer): void => {
-    this.#waiting += lines.length;
-    this.#queue.push(lines);
-    if (this.#queue.length === 1) void this.#writeQueue();
-  };
-
-  async #writeQueue(): Promise<void> {
-    for (let [lines] = this.#queue; lines !== undefined; [lines] = this.#queue) {
-      await this.#writeBatch(lines);
-      this.#queue.shift();
-      this.#waiting -= lines.length;
-    }
-  }
-
-  async #writeBatch(lines: Buffer): Promise<void> {
-    const start = this.#isTorn ? NEWLINE.length : 0;
-    const batch = this.#isTorn ? Buffer.concat([NEWLINE, lines]) : lines;
+  let isTorn = false;
+  const writeBatch = async (lines: Buffer): Promise<void> => {
+    const start = isTorn ? NEWLINE.length : 0;
+    const batch = isTorn ? Buffer.concat([NEWLINE, lines]) : lines;
     let written = 0;
     try {
       while (written < batch.length) written += await writeSome(batch.subarray(written));
     } catch {
       countDropped(batch.subarray(Math.max(start, written)));
     }
-    if (written > 0) this.#isTorn = batch[written - 1] !== NEWLINE[0];
-  }
+    if (written > 0) isTorn = batch[written - 1] !== NEWLINE[0];
+  };
+  const batches = new Writable({
+    write: (lines: Buffer, _, done) => void writeBatch(lines).then(() => done()),
+  });
+  return { waiting: () => batches.writableLength, write: (lines) => void batches.write(lines) };
 }
 
 /** Writes some of the bytes, and returns how many. */
