@@ -114,15 +114,12 @@ async function* failing<T>(records: AsyncIterable<T>, file: string, remedy: stri
   try {
     yield* records;
   } catch (error) {
-    throw isBroken(error) ? new CommandFailed(`${file}: ${error.message}; ${remedy}`) : error;
+    const isBroken = error instanceof BrokenBackup || error instanceof RecordsInvalid;
+    throw isBroken ? new CommandFailed(`${file}: ${error.message}; ${remedy}`) : error;
   }
 }
 
 class BrokenBackup extends Error {}
-
-function isBroken(error: unknown): error is Error {
-  return error instanceof BrokenBackup || error instanceof RecordsInvalid;
-}
 
 async function* checkedRecords(file: string, onHead?: (head: Head) => void): AsyncGenerator<StoreRecord> {
   const check = new RecordCheck();
