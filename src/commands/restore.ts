@@ -31,7 +31,8 @@ interface RestoreOptions {
 export async function restore(file: string, options: RestoreOptions): Promise<void> {
   const loaded = loadConfig(options.config);
   const backup = await openBackup(file);
-  const own = ownAuditLog(loaded.config.audit.to);
+  const { to } = loaded.config.audit;
+  const own = to !== null && to !== 'stdout' && existsSync(to) ? to : null;
   const ended = new Trail();
   for (const log of new Set([...(own === null ? [] : [own]), ...(options.audit ?? [])]))
     await readLog(log, ended, log === own);
@@ -70,10 +71,6 @@ export async function restore(file: string, options: RestoreOptions): Promise<vo
 async function refuseUnlessEmpty(store: Store): Promise<void> {
   if (!(await store.maintenance.isRestoring()) && (await store.directory.listCustomers()).length > 0)
     throw new CommandFailed('the store is not empty; restore into an empty store');
-}
-
-function ownAuditLog(to: string | null): string | null {
-  return to !== null && to !== 'stdout' && existsSync(to) ? to : null;
 }
 
 async function refuseUnlessComplete({ tokens }: Store, expected: number): Promise<void> {

@@ -26,8 +26,10 @@ export interface Destination extends DestinationStream {
   flush(): Promise<void>;
 }
 
+/** Writing never blocks, throws or rejects; lines that cannot be written are counted. */
 export function openStdout(): Destination {
-  return new GatheringDestination(openSink());
+  const stats = fstatSync(STDOUT);
+  return new GatheringDestination(stats.isFIFO() || stats.isSocket() ? openPipe() : openFile());
 }
 
 /** Batches lines: those of one turn of the event loop, or of up to 10 ms if all of them may wait. */
@@ -91,14 +93,6 @@ const BUSY_MS = 100;
 interface Sink {
   readonly waiting: () => number;
   readonly write: (lines: Buffer) => void;
-}
-
-/**
- * Opens standard output. Writing never blocks, throws or rejects; lines that cannot be written are counted.
- */
-function openSink(): Sink {
-  const stats = fstatSync(STDOUT);
-  return stats.isFIFO() || stats.isSocket() ? openPipe() : openFile();
 }
 
 function countDropped(lines: Buffer): void {
