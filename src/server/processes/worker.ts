@@ -84,8 +84,6 @@ export async function startWorker(loaded: LoadedConfig, opened: OpenedStore, log
           fault,
           answerOf: denial,
         });
-  // Loads the gRPC library only where it is used.
-  const loadGrpc = async () => import('../../listeners/decision/grpc/server.js');
   const grpc = grpcAddress === null ? null : (await loadGrpc()).createGrpcServer(limits, serving, fault);
   const servers = [server, decision, grpc].filter((each) => each !== null);
   limitConnections(servers, limits.connections, log);
@@ -156,6 +154,9 @@ export async function startWorker(loaded: LoadedConfig, opened: OpenedStore, log
     },
   };
 }
+
+/** Loads the gRPC library only where it is used. */
+const loadGrpc = async () => import('../../listeners/decision/grpc/server.js');
 
 const IDLE_SWEEP_MS = 50;
 /**
