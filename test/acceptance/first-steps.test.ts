@@ -161,11 +161,6 @@ t.test('reports mistakes in flags', async (t) => {
       ['check', 'latchkey.yaml'],
       /too many arguments.* \(see latchkey check --help\)\n$/,
     ],
-    [
-      'a method in lower case',
-      ['explain', '--method', 'get'],
-      /'--method <method>' argument 'get' is invalid\. Did you mean GET\?/,
-    ],
     ['a bad port', ['demo', '--port', '99999'], /Expected a number from 0 to 65535; 0 picks a free port/],
   ] as const;
   for (const [name, args, stderr] of rows) {
