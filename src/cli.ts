@@ -29,11 +29,6 @@ for (const [name, commands] of Object.entries(groups)) {
   program.commandsGroup(`${name}:`);
   for (const command of commands) program.addCommand(command);
 }
-program.addCommand(new Command('version').action(noVersionCommand), { hidden: true });
-
-function noVersionCommand(): never {
-  throw new WrongUsage("there is no command 'version'; use latchkey --version");
-}
 
 /** Applies the shared settings: Commander passes none of them on to added commands. */
 function configureCommand(command: Command): void {

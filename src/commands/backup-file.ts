@@ -90,17 +90,14 @@ function isFile(path: string, stat: typeof lstatSync = lstatSync): boolean | und
   }
 }
 
-export interface Backup {
-  readonly createdAt: string | null;
-  /** Reads them again. @throws CommandFailed if the file was changed meanwhile */
-  readonly records: () => AsyncGenerator<StoreRecord>;
-}
-
-/** Reads a complete backup, of any size, and validates it. @throws CommandFailed when it cannot be restored */
-export async function openBackup(file: string): Promise<Backup> {
+/**
+ * Validates a complete backup, of any size, and returns how to read its records.
+ * @throws CommandFailed when it cannot be restored, or if it is changed meanwhile
+ */
+export async function openBackup(file: string) {
   if (file === '-' || isFile(file, statSync) === false)
     throw new WrongUsage('store restore: pass the path of a file; it is read several times');
-  let createdAt: string | null = null;
+  let createdAt = null as string | null;
   const onHead = (head: Head): void => {
     const at = Date.parse(String(head['created_at']));
     if (!Number.isNaN(at)) createdAt = new Date(at).toISOString();
@@ -117,15 +114,12 @@ async function* failing<T>(records: AsyncIterable<T>, file: string, remedy: stri
   try {
     yield* records;
   } catch (error) {
-    throw isBroken(error) ? new CommandFailed(`${file}: ${error.message}; ${remedy}`) : error;
+    const isBroken = error instanceof BrokenBackup || error instanceof RecordsInvalid;
+    throw isBroken ? new CommandFailed(`${file}: ${error.message}; ${remedy}`) : error;
   }
 }
 
 class BrokenBackup extends Error {}
-
-function isBroken(error: unknown): error is Error {
-  return error instanceof BrokenBackup || error instanceof RecordsInvalid;
-}
 
 async function* checkedRecords(file: string, onHead?: (head: Head) => void): AsyncGenerator<StoreRecord> {
   const check = new RecordCheck();

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { referenceWarnings, directoryRules, loadDirectory } from '../config/directory.js';
 import { type Expectation, expectSchema, loadExpectations } from '../config/expect.js';
 import { ConfigError, formatFault } from '../config/fault.js';
-import { namedHosts, openRoutes } from '../config/derived.js';
+import { openRoutes } from '../config/derived.js';
 import { loadConfigToServe, type LoadedConfig } from '../config/load.js';
 import { patternWarnings } from '../config/policy-checks.js';
 import { claimWarnings } from '../config/issuer-checks.js';
@@ -35,7 +35,7 @@ export async function check(options: CheckOptions): Promise<number> {
     const directory =
       config.directory.file === null
         ? null
-        : loadDirectory(config.directory.file, process.env, directoryRules(config), warn);
+        : loadDirectory(config.directory.file, process.env, directoryRules(config));
     const count = options.expect === undefined ? null : await checkExpectations(loaded, options.expect);
     for (const warning of loaded.certificate?.warnings ?? []) warn(`${file}: warning: ${warning}`);
     const { lines } = loaded;
@@ -49,8 +49,6 @@ export async function check(options: CheckOptions): Promise<number> {
       warn(`${file}:${line}: warning: ${message}`);
     for (const warning of shadowWarnings(loaded)) warn(warning);
     if (options.online === true && !(await isOnline(loaded))) return 1;
-    const hosts = namedHosts(config);
-    if (hosts.length > 0) print(`${file}: hosts: ${hosts.join(', ')}\n`);
     const open = openRoutes(config);
     if (open.length > 0) print(`${file}: open to everybody, without a credential: ${open.join(', ')}\n`);
     print(`${file}: ok${count === null ? '' : `, ${counted(count, 'request')} decided as expected`}\n`);

@@ -1,4 +1,4 @@
-import { lstatSync, type Stats, statSync, writeFileSync } from 'node:fs';
+import { lstatSync, mkdirSync, type Stats, statSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -7,7 +7,6 @@ import { stringify } from 'yaml';
 import { loadDirectory } from '../config/directory.js';
 import { loadConfig } from '../config/load.js';
 import { describeSystemError } from '../util/system-error.js';
-import { makeFolder } from '../files/files.js';
 import { listen } from '../listeners/server.js';
 import { printable } from '../util/text.js';
 import { CommandFailed, shellWord } from './terminal/output.js';
@@ -50,16 +49,10 @@ export async function demo(options: DemoOptions): Promise<void> {
   await startServer({ loaded, env, welcome: (url, admin) => welcome({ url, admin, ...shown }) });
 }
 
-interface Started {
-  readonly url: string;
-  readonly admin: string;
-  readonly page: string;
-  readonly data: string;
-  readonly file: string;
-  readonly upstream: string;
+type Started = Readonly<Record<'url' | 'admin' | 'page' | 'data' | 'file' | 'upstream', string>> & {
   readonly users: readonly DemoUser[];
   readonly echo: boolean;
-}
+};
 
 function writeDirectoryOnce(file: string): DemoUser[] {
   const users = ['superuser', 'billing', 'engineer'].map((role) => ({
@@ -156,7 +149,7 @@ const OTHERS = 0o077;
 
 function needPrivateFolder(folder: string): void {
   try {
-    makeFolder(folder, 0o700);
+    mkdirSync(folder, { recursive: true, mode: 0o700 });
   } catch (error) {
     throw new CommandFailed(`${folder} cannot be created: ${describeSystemError(error)}; ${OTHER_FOLDER}`);
   }

@@ -23,7 +23,6 @@ const MAX_REQUESTS = 10_000;
 
 export async function doctor(options: DoctorCommandOptions): Promise<number> {
   const publicPaths = [...new Set(options.public)];
-  const key = keyOf(options);
   refuseUnknown(options.check ?? []);
   const report = await examine({
     ...options,
@@ -33,7 +32,10 @@ export async function doctor(options: DoctorCommandOptions): Promise<number> {
     checks: options.check,
     version: readVersion(),
     maxRequests: MAX_REQUESTS,
-    key,
+    key:
+      options.keyFile === undefined
+        ? process.env[KEY_VARIABLE] || undefined
+        : readSecret(options.keyFile, 'a token'),
     ca: options.ca === undefined ? undefined : readSecret(options.ca, 'a certificate'),
   });
   print(options, report, options.json ? '' : await render(report));
@@ -45,11 +47,6 @@ function refuseUnknown(names: readonly string[]): void {
   const unknown = names.find((name) => !known.includes(name));
   if (unknown !== undefined) throw new CommandFailed(`there is no check ${unknown}; choose one of ${known.join(', ')}`);
 } // prettier-ignore
-
-function keyOf({ keyFile }: DoctorCommandOptions): string | undefined {
-  if (keyFile !== undefined) return readSecret(keyFile, 'a token');
-  return process.env[KEY_VARIABLE] || undefined;
-}
 
 function shown(result: Result): string {
   return result === 'serious' ? 'SERIOUS' : result;

@@ -34,8 +34,6 @@ const REPEATABLE: ReadonlySet<string> = new Set([
 interface PossibleDecision {
   readonly variant: Variant;
   readonly matches: Matches;
-  readonly caller: KnownCaller | null;
-  readonly sender: Sender;
   readonly verdicts: readonly [Verdict, Verdict];
 }
 
@@ -46,11 +44,11 @@ interface PossibleDecision {
  */
 export class Replayer {
   readonly #compared: ComparedPolicies;
-  readonly #callers: Callers;
+  readonly #callerOf: ReturnType<typeof callersOf>;
 
-  constructor(compared: ComparedPolicies, callers: Callers) {
+  constructor(compared: ComparedPolicies, callerOf: ReturnType<typeof callersOf>) {
     this.#compared = compared;
-    this.#callers = callers;
+    this.#callerOf = callerOf;
   }
 
   async replay(request: LoggedRequest): Promise<Replayed> {
@@ -63,16 +61,14 @@ export class Replayer {
     const open = this.#open(method, path, request.host);
     if (open.length === 0) return UNCHANGED;
     if (request.decision === null) return undecided(`no decision was made: ${request.outcome}`);
-    const found = hasCaller(request) ? await this.#callers.find(request) : [null];
-    if ('unknown' in found) return undecided(found.unknown);
+    const caller = hasCaller(request) ? await this.#callerOf(request) : null;
+    if (caller !== null && 'unknown' in caller) return undecided(caller.unknown);
     const decisions: PossibleDecision[] = [];
-    for (const caller of found) {
-      const sender = caller?.subject ?? (isInvalid(request) ? 'invalid' : 'anonymous');
-      for (const { head, matches } of open)
-        for (const variant of variantsOf(head, matches, settingsOf(sender)))
-          decisions.push({ variant, matches, caller, sender, verdicts: await this.#decide(variant, sender) });
-    }
-    return this.#conclude(decisions, request);
+    const sender = caller?.subject ?? (isInvalid(request) ? 'invalid' : 'anonymous');
+    for (const { head, matches } of open)
+      for (const variant of variantsOf(head, matches, settingsOf(sender)))
+        decisions.push({ variant, matches, verdicts: await this.#decide(variant, sender) });
+    return this.#conclude(decisions, request, caller, sender);
   }
 
   /** The hosts that the request may have had, without those where no decision changes. */
@@ -92,21 +88,25 @@ export class Replayer {
     return [await now.evaluate(variant.head, context), await then.evaluate(variant.head, context)];
   }
 
-  #conclude(decisions: readonly PossibleDecision[], request: LoggedRequest): Replayed {
+  #conclude(
+    decisions: readonly PossibleDecision[],
+    request: LoggedRequest,
+    caller: KnownCaller | null,
+    sender: Sender,
+  ): Replayed {
     const agreeing = decisions.filter(({ verdicts: [now] }) => agrees(now, request));
     if (agreeing.length === 0 && request.decision === 'refused' && !REPEATABLE.has(request.outcome))
       return undecided(`it was refused for something that the log does not contain: ${request.outcome}`);
     const possible = agreeing.length === 0 ? decisions : agreeing;
     const [first] = possible;
     if (first === undefined) return UNCHANGED;
-    if (possible.some(isOfUnknownCaller))
+    if (sender === 'anonymous' && possible.some(dependsOnCredential))
       return undecided('the route requires no credential so far, so the log does not name the caller');
     if (new Set(possible.map(({ verdicts }) => changeOf(verdicts))).size > 1) {
-      if (new Set(possible.map(({ caller }) => caller)).size > 1) return undecided(UNKNOWN_CLAIMS);
       const condition = possible.find(({ variant }) => variant.condition !== '')?.variant.condition;
       return undecided(`it depends on something that the log does not contain: ${condition ?? 'the service or the host'}`);
     }
-    const { variant, matches, caller, sender, verdicts } = first;
+    const { variant, matches, verdicts } = first;
     const outcome = changeOf(verdicts);
     if (outcome === 'unchanged') return UNCHANGED;
     return { outcome, caller, matches, rules: rulesOf(this.#compared.sides, matches, verdicts, variant, sender) };
@@ -121,10 +121,10 @@ function isInvalid({ outcome }: LoggedRequest): boolean {
   return outcome === 'unauthenticated' || outcome === 'token_expired';
 }
 
-/** Whether just one side refuses for lack of a credential, and the log names no sender. */
-function isOfUnknownCaller({ sender, verdicts }: PossibleDecision): boolean {
+/** Whether just one side refuses for lack of a credential. */
+function dependsOnCredential({ verdicts }: PossibleDecision): boolean {
   const [now, then] = verdicts.map(({ refusal }) => refusal?.refusal === 'unauthenticated');
-  return sender === 'anonymous' && now !== then;
+  return now !== then;
 }
 
 /** Of its services, a limited token may have named one, or another one that it lacks. */
@@ -147,62 +147,55 @@ export interface KnownCaller {
   readonly tokenName: string | null;
 }
 
-type FoundCaller = readonly KnownCaller[] | { readonly unknown: string };
+type FoundCaller = KnownCaller | { readonly unknown: string };
 
-export class Callers {
-  readonly #store: Store | null;
-  readonly #issuers: LoadedConfig['config']['jwt_issuers'];
-  readonly #known = new Map<string, FoundCaller>();
-
-  /** @param store null: only the subjects of JWTs can be found */
-  constructor(store: Store | null, { config }: LoadedConfig) {
-    this.#store = store;
-    this.#issuers = config.jwt_issuers;
-  }
-
-  /** Returns the sender of a request, as if the credential were valid now. */
-  async find(caller: LoggedCaller): Promise<FoundCaller> {
+/**
+ * Finds the sender of a request, as if the credential were valid now.
+ * @param store null: only the subjects of JWTs can be found
+ */
+export function callersOf(store: Store | null, { config }: LoadedConfig) {
+  const known = new Map<string, FoundCaller>();
+  return async (caller: LoggedCaller): Promise<FoundCaller> => {
     const key = callerKey(caller);
-    let found = this.#known.get(key);
-    if (found === undefined) {
-      found = await this.#lookUp(caller);
-      this.#known.set(key, found);
-    }
+    const isJwt = caller.credential === 'jwt';
+    const found = known.get(key) ?? (isJwt ? ofIssuer(config, caller) : await inStore(store, caller));
+    known.set(key, found);
     return found;
-  }
+  };
+}
 
-  async #lookUp({ credential, user_id: userId, token_id: tokenId, ...caller }: LoggedCaller): Promise<FoundCaller> {
-    if (credential === 'jwt') return this.#ofIssuer(caller);
-    if (this.#store === null)
-      return { unknown: 'the role is not in the log, and there is no store to look it up in' };
-    const user = await this.#store.directory.getUser(userId);
-    if (user === undefined) return { unknown: 'the user is no longer in the store' };
-    const unlocked: User = { ...user, locked: false };
-    if (credential === 'session')
-      return [{ subject: syntheticSession(unlocked), login: user.login, tokenName: null }];
-    const found = await this.#store.tokens.get(tokenId ?? '');
-    if (found === undefined) return { unknown: 'the token is no longer in the store' };
-    const { token } = found;
-    if (token.userId !== user.id) return { unknown: 'the token now belongs to another user' };
-    return [{ subject: { credential, user: unlocked, token }, login: user.login, tokenName: token.name }];
-  }
+async function inStore(store: Store | null, caller: LoggedCaller): Promise<FoundCaller> {
+  const { credential, user_id: userId, token_id: tokenId } = caller;
+  if (store === null || credential === 'jwt')
+    return { unknown: 'the role is not in the log, and there is no store to look it up in' };
+  const user = await store.directory.getUser(userId);
+  if (user === undefined) return { unknown: 'the user is no longer in the store' };
+  const unlocked: User = { ...user, locked: false };
+  if (credential === 'session')
+    return { subject: syntheticSession(unlocked), login: user.login, tokenName: null };
+  const found = await store.tokens.get(tokenId ?? '');
+  if (found === undefined) return { unknown: 'the token is no longer in the store' };
+  const { token } = found;
+  if (token.userId !== user.id) return { unknown: 'the token now belongs to another user' };
+  return { subject: { credential, user: unlocked, token }, login: user.login, tokenName: token.name };
+}
 
-  /** The log holds only the `sub` claim of a JWT, so every rule that matches it is possible. */
-  #ofIssuer(caller: Pick<LoggedCaller, 'issuer' | 'subject' | 'customer_id'>): FoundCaller {
-    const [issuer, subject] = [caller.issuer ?? '', caller.subject ?? ''];
-    const rules = this.#issuers.find(({ name }) => name === issuer)?.subjects ?? [];
-    const fitting = rulesForSub(rules, subject).filter((rule) => rule.customer_id === caller.customer_id);
-    if (fitting.length === 0) return { unknown: UNKNOWN_CLAIMS };
-    return fitting.map((rule) => {
-      const user = syntheticUser(rule.role, caller.customer_id, `${issuer}/${subject}`);
-      const holder = syntheticToken(user, rule.scope, rule.services ?? []);
-      const found: Subject = { ...holder, credential: 'jwt', jwt: { issuer, subject } };
-      return { subject: found, login: null, tokenName: null };
-    });
-  }
-} // prettier-ignore
-
-const UNKNOWN_CLAIMS = 'the role or scope depends on claims of the JWT, which are not in the log';
+/** The log holds only the `sub` claim of a JWT, so a single rule must fit it. */
+function ofIssuer({ jwt_issuers: issuers }: LoadedConfig['config'], caller: LoggedCaller): FoundCaller {
+  const [issuer, subject] = [caller.issuer ?? '', caller.subject ?? ''];
+  const rules = issuers.find(({ name }) => name === issuer)?.subjects ?? [];
+  const fitting = rulesForSub(rules, subject).filter((rule) => rule.customer_id === caller.customer_id);
+  const [rule] = fitting;
+  if (rule === undefined || fitting.length > 1)
+    return { unknown: 'the role or scope depends on claims of the JWT, which are not in the log' };
+  const user = syntheticUser(rule.role, caller.customer_id, `${issuer}/${subject}`);
+  const holder = syntheticToken(user, rule.scope, rule.services ?? []);
+  return {
+    subject: { ...holder, credential: 'jwt', jwt: { issuer, subject } },
+    login: null,
+    tokenName: null,
+  };
+}
 
 export function callerKey(request: LoggedCaller): string {
   const { credential, user_id: user, customer_id: customer, token_id: token, issuer, subject } = request;

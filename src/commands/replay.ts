@@ -5,7 +5,7 @@ import type { ComparedPolicies } from '../policy-diff/compare.js';
 import { reportedRoute } from '../policy-diff/report.js';
 import type { Store } from '../store/core/store.js';
 import { hasCaller, type LoggedRequest, readLogLine, linesOf } from './log-lines.js';
-import { callerKey, Callers, type Replayed, Replayer } from './replay-judge.js';
+import { callerKey, callersOf, type Replayed, Replayer } from './replay-judge.js';
 import { CommandFailed } from './terminal/output.js';
 import { hasStore, withStore } from './with-store.js';
 
@@ -31,7 +31,7 @@ export async function replay(running: LoadedConfig, compared: ComparedPolicies, 
     if (replayed.outcome !== 'unchanged') addAffected(affected, compared, request, replayed);
   };
   const replayAll = async (store: Store | null) => {
-    const replayer = new Replayer(compared, new Callers(store, running));
+    const replayer = new Replayer(compared, callersOf(store, running));
     for await (const { bytes } of linesOf(file)) {
       if (bytes.length === 0) continue;
       const request = readLogLine(bytes.toString());

@@ -31,8 +31,11 @@ interface RestoreOptions {
 export async function restore(file: string, options: RestoreOptions): Promise<void> {
   const loaded = loadConfig(options.config);
   const backup = await openBackup(file);
-  const own = ownAuditLog(loaded.config.audit.to);
-  const ended = await readEnded(new Set([...(own === null ? [] : [own]), ...(options.audit ?? [])]), own);
+  const { to } = loaded.config.audit;
+  const own = to !== null && to !== 'stdout' && existsSync(to) ? to : null;
+  const ended = new Trail();
+  for (const log of new Set([...(own === null ? [] : [own]), ...(options.audit ?? [])]))
+    await readLog(log, ended, log === own);
   await withStore(
     loaded,
     async (opened) => {
@@ -68,10 +71,6 @@ export async function restore(file: string, options: RestoreOptions): Promise<vo
 async function refuseUnlessEmpty(store: Store): Promise<void> {
   if (!(await store.maintenance.isRestoring()) && (await store.directory.listCustomers()).length > 0)
     throw new CommandFailed('the store is not empty; restore into an empty store');
-}
-
-function ownAuditLog(to: string | null): string | null {
-  return to !== null && to !== 'stdout' && existsSync(to) ? to : null;
 }
 
 async function refuseUnlessComplete({ tokens }: Store, expected: number): Promise<void> {
@@ -180,19 +179,7 @@ interface Entry {
 /**
  * An entry with an unknown outcome counts, because the change may have happened. A line that cannot
  * be read may report a revocation, so only a last one that is cut off is accepted; it is counted.
- *
- * @param own the configured log, which may have no entries yet
  */
-async function readEnded(files: Iterable<string>, own: string | null): Promise<Trail> {
-  const trail = new Trail();
-  try {
-    for (const file of files) await readLog(file, trail, file === own);
-  } catch (error) {
-    throw error instanceof CommandFailed ? new CommandFailed(`${error.message}; nothing was changed`) : error;
-  }
-  return trail;
-}
-
 async function readLog(file: string, trail: Trail, mayBeEmpty: boolean): Promise<void> {
   const name = file === '-' ? 'standard input' : file;
   let entries = 0;
@@ -217,7 +204,7 @@ async function readLog(file: string, trail: Trail, mayBeEmpty: boolean): Promise
     throw new CommandFailed(`${name} has no audit entries; ${REMEDY}`);
 }
 
-const REMEDY = 'pass the log as Latchkey wrote it';
+const REMEDY = 'nothing was changed; pass the log as Latchkey wrote it';
 
 /** What ended according to audit logs. */
 class Trail {

@@ -16,7 +16,6 @@ import { createdTokenObject, tokenObject } from '../endpoints/token-object.js';
 import type { OpenedStore } from '../server/stores/open-store.js';
 import type { DirectoryStore } from '../store/core/directory.js';
 import type { TokenWithUse } from '../store/core/token-records.js';
-import { PackedTexts, partsOf } from '../util/collections.js';
 import type { ReportOptions } from './terminal/options.js';
 import {
   CommandFailed,
@@ -26,14 +25,7 @@ import {
   withProgress,
   WrongUsage,
 } from './terminal/output.js';
-import {
-  customerIds,
-  findUser,
-  recordChange,
-  recordOperation,
-  unlessRefused,
-  withStore,
-} from './with-store.js';
+import { findUser, recordChange, recordOperation, unlessRefused, withStore } from './with-store.js';
 
 interface CreateOptions extends ReportOptions {
   readonly user: string;
@@ -51,9 +43,8 @@ function tokensOf({ config }: LoadedConfig, { store }: OpenedStore): Tokens {
   return new Tokens(store, { pending: () => undefined }, config.tokens, scopes);
 }
 
-/** How many tokens are printed, and how many are read, at once. */
+/** How many tokens are sorted and printed at once. */
 const PART = 1_000;
-const AT_ONCE = 100;
 
 const COLUMNS = [
   'id', 'name', 'login', 'scope', 'services', 'created_at', 'last_used_at', 'expires_at', 'suspended',
@@ -61,54 +52,53 @@ const COLUMNS = [
 
 interface ListOptions extends ReportOptions {
   readonly user?: string;
-  readonly customer?: string;
   readonly limit?: number;
 }
 
-/** Of all tokens, only what orders them is held in memory. */
+interface Owned {
+  readonly found: TokenWithUse;
+  readonly owner: User;
+}
+
 export async function list(options: ListOptions): Promise<void> {
   await withStore(loadConfig(options.config), async ({ store }) => {
-    const owners = new Map<string, Pick<User, 'login' | 'customerId'>>();
-    const found = new PackedTexts();
-    for await (const { token } of withProgress(listed(), 'read'))
-      found.push(`${token.createdAt} ${token.id}`);
-    const times = new Float64Array(found.length).map((_, i) => Number.parseInt(found.at(i), 10));
-    const order = new Uint32Array(found.length).map((_, i) => i);
-    order.sort((a, b) => (times[a] ?? 0) - (times[b] ?? 0));
-    await reportParts(options, objects(order.subarray(0, options.limit)), COLUMNS, 'no tokens');
+    await reportParts(options, partsOf(withProgress(listed(), 'read')), COLUMNS, 'no tokens');
 
     async function* listed() {
-      for await (const { id, login, customerId } of ownersOf(store.directory, options)) {
-        owners.set(id, { login, customerId });
-        for await (const page of store.tokens.pagesOfUser(id)) yield* page;
-      }
-    }
-
-    async function* objects(places: Uint32Array) {
-      for (let at = 0; at < places.length; at += PART) {
-        const ids = [...places.subarray(at, at + PART)].map((place) => found.at(place).split(' ')[1] ?? '');
-        const part: TokenWithUse[] = [];
-        for (const some of partsOf(ids, AT_ONCE)) part.push(...(await store.tokens.listByIds(some)));
-        yield part.map((each) => {
-          const { login = '', customerId = '' } = owners.get(each.token.userId) ?? {};
-          return { ...tokenObject(each, customerId), login };
-        });
-      }
+      let left = options.limit ?? Infinity;
+      for await (const owner of ownersOf(store.directory, options.user))
+        for await (const page of store.tokens.pagesOfUser(owner.id))
+          for (const found of page) {
+            if (left === 0) return;
+            left -= 1;
+            yield { found, owner };
+          }
     }
   });
 }
 
-async function* ownersOf(
-  directory: DirectoryStore,
-  { user, customer }: { user?: string; customer?: string },
-): AsyncGenerator<User> {
-  const customers = await customerIds(directory, customer);
-  if (user === undefined) {
-    for (const id of customers) for await (const page of directory.pagesOfUsers(id)) yield* page;
-    return;
+async function* partsOf(tokens: AsyncIterable<Owned>): AsyncGenerator<object[]> {
+  let part: Owned[] = [];
+  for await (const each of tokens) {
+    part.push(each);
+    if (part.length < PART) continue;
+    yield objectsOf(part);
+    part = [];
   }
-  const found = await findUser(directory, user);
-  if (customers.includes(found.customerId)) yield found;
+  if (part.length > 0) yield objectsOf(part);
+}
+
+function objectsOf(part: readonly Owned[]): object[] {
+  return part
+    .toSorted((a, b) => a.found.token.createdAt - b.found.token.createdAt)
+    .map(({ found, owner }) => ({ ...tokenObject(found, owner.customerId), login: owner.login }));
+}
+
+async function* ownersOf(directory: DirectoryStore, user: string | undefined): AsyncGenerator<User> {
+  if (user !== undefined) yield await findUser(directory, user);
+  else
+    for (const { id } of await directory.listCustomers())
+      for await (const page of directory.pagesOfUsers(id)) yield* page;
 }
 
 export async function show(id: string, options: ReportOptions): Promise<void> {

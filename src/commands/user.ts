@@ -25,9 +25,9 @@ const SECRET_BYTES = 20;
 
 const COLUMNS = ['login', 'id', 'name', 'role', 'customer_id', 'two_factor', 'state'];
 
-export async function list(options: ReportOptions & { customer?: string }): Promise<void> {
+export async function list(options: ReportOptions): Promise<void> {
   await withStore(loadConfig(options.config), async ({ store }) => {
-    const users = (await listUsers(store.directory, options.customer)).map(userObject);
+    const users = (await listUsers(store.directory)).map(userObject);
     const rows = users.map((user) => ({
       ...user,
       state: user.deletion_pending ? 'deletion pending' : user.locked ? 'locked' : '',

@@ -16,7 +16,7 @@ import type { EpochMs } from '../util/time.js';
 import type { User } from '../domain/user.js';
 import type { OpenedStore } from '../server/stores/open-store.js';
 import type { Changes } from '../store/core/directory-checks.js';
-import type { DirectoryStore } from '../store/core/directory.js';
+import { allUsers, type DirectoryStore } from '../store/core/directory.js';
 import { OutcomeUnknown, StoreUnusable, UNFINISHED_RESTORE } from '../store/faults.js';
 import { CommandFailed } from './terminal/output.js';
 
@@ -117,17 +117,9 @@ export async function userWithId(directory: DirectoryStore, id: string): Promise
   return user;
 }
 
-/** The given customer, or else all. */
-export async function customerIds(directory: DirectoryStore, customerId?: string): Promise<string[]> {
-  if (customerId === undefined) return (await directory.listCustomers()).map(({ id }) => id);
-  if ((await directory.getCustomer(customerId)) !== undefined) return [customerId];
-  throw new CommandFailed(`there is no customer ${customerId}`);
-}
-
-export async function listUsers(directory: DirectoryStore, customerId?: string): Promise<User[]> {
-  const users: User[] = [];
-  for (const id of await customerIds(directory, customerId)) users.push(...(await directory.listUsers(id)));
-  return users.toSorted((a, b) => (a.login < b.login ? -1 : 1));
+/** In the order of their logins. */
+export async function listUsers(directory: DirectoryStore): Promise<User[]> {
+  return (await allUsers(directory)).toSorted((a, b) => (a.login < b.login ? -1 : 1));
 }
 
 export async function changeUser(opened: OpenedStore, user: User, change: Partial<User>): Promise<void> {

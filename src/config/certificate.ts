@@ -42,19 +42,24 @@ export function readCertificate(
   return { ...texts, expiresAt, warnings: warningsOf(cert.parsed, now) };
 }
 
-/** Returns the text of a file and what it contains; undefined for a fault, which is noted, or without a file. */
-function parseFile<Key, T>(
+/**
+ * Returns the text of a file and what it contains; undefined for a fault, which is noted, or without a file.
+ * @param parse throws an Error that says what is wrong, and shows no content
+ */
+export function parseFile<Key, T>(
   setting: Key,
   file: string | null,
-  parse: (text: string) => Read<T>,
+  parse: (text: string) => T,
   note: (setting: Key, message: string) => void,
 ): { readonly text: string; readonly parsed: T } | undefined {
   if (file === null) return undefined;
-  const text = readText(file);
-  const parsed = 'fault' in text ? text : parse(text.value);
-  if ('value' in text && 'value' in parsed) return { text: text.value, parsed: parsed.value };
-  if ('fault' in parsed) note(setting, parsed.fault);
-  return undefined;
+  try {
+    const text = readText(file);
+    return { text, parsed: parse(text) };
+  } catch (error) {
+    note(setting, (error as Error).message);
+    return undefined;
+  }
 }
 
 /** Reports what only OpenSSL detects: keys and signatures that are too weak for it. */
@@ -73,14 +78,9 @@ function warningsOf(chain: readonly X509Certificate[], now: number): string[] {
   const warnings: string[] = [];
   for (const [i, each] of chain.entries()) {
     const name = `certificate ${i + 1} in listen.tls.cert`;
-    const next = chain[i + 1];
     if (Date.parse(each.validTo) < now) warnings.push(`${name} expired at ${isoTime(each.validTo)}`);
     if (Date.parse(each.validFrom) > now)
       warnings.push(`${name} is not valid before ${isoTime(each.validFrom)}`);
-    if (next !== undefined && !each.checkIssued(next))
-      warnings.push(
-        `${name} is not issued by the next one in the file; clients may not be able to verify the chain`,
-      );
   }
   return warnings;
 }
@@ -89,47 +89,41 @@ function isoTime(text: string): string {
   return new Date(text).toISOString();
 }
 
-/** The content of a file, or its fault, which shows no content. */
-export type Read<T> = { readonly value: T } | { readonly fault: string };
-
 export const NO_FILE = 'file not found; write its path, relative to the folder of this file';
 
-/** The fault omits the path: someone may have written a key in its place. */
-export function readText(file: string): Read<string> {
+/** @throws Error without the path: someone may have written a key in its place */
+function readText(file: string): string {
   try {
-    return { value: readRegularFile(file).toString('latin1') };
-  } catch (error) {
-    const { code } = error as NodeJS.ErrnoException;
-    return { fault: code === 'ENOENT' ? NO_FILE : `the file cannot be read: ${describeSystemError(error)}` };
+    return readRegularFile(file).toString('latin1');
+  } catch (cause) {
+    const { code } = cause as NodeJS.ErrnoException;
+    const message = code === 'ENOENT' ? NO_FILE : `the file cannot be read: ${describeSystemError(cause)}`;
+    throw new Error(message, { cause });
   }
 }
 
 const CERTIFICATE = /-----BEGIN (?:TRUSTED |X509 )?CERTIFICATE-----[^-]*-----END [^-]*-----/g;
 
-function certificatesIn(text: string): Read<X509Certificate[]> {
+function certificatesIn(text: string): X509Certificate[] {
   const blocks = text.match(CERTIFICATE) ?? [];
   if (blocks.length === 0)
-    return { fault: 'the file has no certificate in PEM form ("-----BEGIN CERTIFICATE-----")' };
-  const certificates: X509Certificate[] = [];
-  for (const [i, block] of blocks.entries()) {
+    throw new Error('the file has no certificate in PEM form ("-----BEGIN CERTIFICATE-----")');
+  return blocks.map((block, i) => {
     try {
-      certificates.push(new X509Certificate(block));
-    } catch {
-      return { fault: `certificate ${i + 1} of the file cannot be read` };
+      return new X509Certificate(block);
+    } catch (cause) {
+      throw new Error(`certificate ${i + 1} of the file cannot be read`, { cause });
     }
-  }
-  return { value: certificates };
+  });
 }
 
-export function privateKeyIn(text: string): Read<KeyObject> {
+export function privateKeyIn(text: string): KeyObject {
   if (text.includes('ENCRYPTED'))
-    return {
-      fault: 'the key is encrypted; write it without a passphrase ("openssl pkey -in KEY -out FILE")',
-    };
+    throw new Error('the key is encrypted; write it without a passphrase ("openssl pkey -in KEY -out FILE")');
   try {
-    return { value: createPrivateKey(text) };
-  } catch {
-    return { fault: 'the file has no private key in PEM form ("-----BEGIN PRIVATE KEY-----")' };
+    return createPrivateKey(text);
+  } catch (cause) {
+    throw new Error('the file has no private key in PEM form ("-----BEGIN PRIVATE KEY-----")', { cause });
   }
 }
 

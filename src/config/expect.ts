@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { type Fault, problemsOf, suggestion, throwProblems } from './fault.js';
+import { problemsOf, suggestion, throwProblems } from './fault.js';
 import type { Config } from './schema/config.js';
 import { checkSource } from './check-source.js';
 import { readSource } from './source.js';
@@ -45,17 +45,8 @@ export const expectSchema = z.strictObject({
 
 export type Expectation = z.output<typeof row>;
 
-export interface Expectations {
-  readonly requests: readonly Expectation[];
-  readonly fault: (index: number, message: string) => Fault;
-}
-
 /** @throws ConfigError with every fault, unknown roles and scopes included */
-export function loadExpectations(
-  file: string,
-  { policy }: Config,
-  env: NodeJS.ProcessEnv = process.env,
-): Expectations {
+export function loadExpectations(file: string, { policy }: Config, env: NodeJS.ProcessEnv = process.env) {
   const source = readSource(resolve(file), expectSchema, env);
   const { requests } = checkSource(source, expectSchema);
   const problems = problemsOf((add) => {
@@ -71,5 +62,8 @@ export function loadExpectations(
     });
   });
   throwProblems(problems, source);
-  return { requests, fault: (index, message) => source.fault(['requests', index], message) };
+  return {
+    requests,
+    fault: (index: number, message: string) => source.fault(['requests', index], message),
+  };
 }

@@ -6,7 +6,7 @@ import { type Add, type ConfigWarning, suggestion } from './fault.js';
 import type { Config } from './schema/config.js';
 import { isKeySetUrl } from './schema/units.js';
 import { clientKeyAlgorithm } from '../accounts/oidc/settings.js';
-import { privateKeyIn, readText, checkTlsFiles } from './certificate.js';
+import { checkTlsFiles, parseFile, privateKeyIn } from './certificate.js';
 import type { Lines } from '../policy/decide.js';
 
 export function checkOidc(config: Config, add: Add): void {
@@ -99,11 +99,8 @@ function checkClientAuthentication(
     if (file !== null) fault(['client_key'], 'has no effect without client_auth: private_key_jwt');
     if (method !== null && secret === null) fault(['client_auth'], `${method} needs client_secret`);
   }
-  if (file === null) return;
-  const text = readText(file);
-  const key = 'fault' in text ? text : privateKeyIn(text.value);
-  if ('fault' in key) fault(['client_key'], key.fault);
-  else if (clientKeyAlgorithm(key.value) === undefined)
+  const key = parseFile('client_key', file, privateKeyIn, (name, message) => fault([name], message));
+  if (key !== undefined && clientKeyAlgorithm(key.parsed) === undefined)
     fault(['client_key'], 'expected an RSA, P-256, P-384, P-521 or Ed25519 key');
 }
 
@@ -118,8 +115,8 @@ export function checkJwtIssuers(config: Config, add: Add): void {
     checkTlsFiles(tls, (key, message) => fault(['tls', key], message));
     if (jwks === null && discovery === null && !isKeySetUrl(new URL(issuer)))
       fault(['issuer'], 'discovery needs an https:// URL; set jwks to the URL or file of the keys');
-    const keys = jwks !== null && 'file' in jwks ? readText(jwks.file) : undefined;
-    if (keys !== undefined && 'fault' in keys) fault(['jwks', 'file'], keys.fault);
+    if (jwks !== null && 'file' in jwks)
+      parseFile('file', jwks.file, String, (name, message) => fault(['jwks', name], message));
     subjects.forEach(({ role, scope }, j) => {
       checkKnown('role', role, config, (message) => fault(['subjects', j, 'role'], message));
       scope.forEach((each, k) =>

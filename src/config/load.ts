@@ -6,7 +6,7 @@ import { dirname, isAbsolute, resolve } from 'node:path';
 import type { Lines } from '../policy/decide.js';
 import { type ListenerCertificate, readCertificate } from './certificate.js';
 import { crossCheck } from './cross-checks.js';
-import { type Add, ConfigError, problemsOf, throwProblems, type Problem } from './fault.js';
+import { ConfigError, problemsOf, throwProblems, type Problem } from './fault.js';
 import { type Config, configSchema } from './schema/config.js';
 import { checkSource } from './check-source.js';
 import { keysOf, replaceAt } from './schema-walk.js';
@@ -26,7 +26,7 @@ export interface LoadedConfig {
 
 /** Reads and checks a configuration file. @throws ConfigError with every fault */
 export function loadConfig(file: string, env: NodeJS.ProcessEnv = process.env): LoadedConfig {
-  return load(file, env, () => null);
+  return load(file, env, false);
 }
 
 /**
@@ -35,24 +35,22 @@ export function loadConfig(file: string, env: NodeJS.ProcessEnv = process.env): 
  * @throws ConfigError with every fault
  */
 export function loadConfigToServe(file: string, env: NodeJS.ProcessEnv = process.env): LoadedConfig {
-  const loaded = load(file, env, ({ listen }, add) => readCertificate(listen, Date.now(), add));
+  const loaded = load(file, env, true);
   return { ...loaded, shadow: loadShadow(loaded, env) };
 }
 
-function load(
-  file: string,
-  env: NodeJS.ProcessEnv,
-  certificateOf: (config: Config, add: Add) => ListenerCertificate | null,
-): LoadedConfig {
+function load(file: string, env: NodeJS.ProcessEnv, serves: boolean): LoadedConfig {
   const source = withoutShorthand(readSource(resolve(file), configSchema, env));
   const checked = withRoleOrder(checkSource(source, configSchema, ['upstream']), source);
   const config = withAbsolutePaths(checked, dirname(source.file));
   let certificate: ListenerCertificate | null = null;
-  const ofCertificate = problemsOf((add) => (certificate = certificateOf(config, add)));
-  throwProblems([...crossCheck(config, source), ...ofCertificate], source, filesNamedBy(config));
+  const ofCertificate = problemsOf((add) => {
+    if (serves) certificate = readCertificate(config.listen, Date.now(), add);
+  });
+  throwProblems([...crossCheck(config, source), ...ofCertificate], source);
   return {
     file: source.file,
-    config: deepFreeze(config),
+    config,
     lines: source.lines,
     written: source.written,
     certificate,
@@ -102,18 +100,6 @@ function withRoleOrder(config: Config, source: Source): Config {
 
 const PATHS = keysOf(configSchema).filter(({ facts }) => facts.path !== undefined);
 
-function filesNamedBy(config: Config): string[] {
-  const files: string[] = [];
-  for (const { path, facts } of PATHS) {
-    if (facts.written === true) continue;
-    replaceAt(config, path, (value) => {
-      if (typeof value === 'string') files.push(value);
-      return value;
-    });
-  }
-  return files;
-}
-
 function withAbsolutePaths(config: Config, folder: string): Config {
   return PATHS.reduce(
     (all, { path, facts }) =>
@@ -124,14 +110,6 @@ function withAbsolutePaths(config: Config, folder: string): Config {
       }),
     config,
   );
-}
-
-function deepFreeze<T>(value: T): T {
-  if (typeof value === 'object' && value !== null) {
-    Object.values(value).forEach(deepFreeze);
-    Object.freeze(value);
-  }
-  return value;
 }
 
 export type Sections = Partial<Pick<Config, 'policy' | 'routes' | 'default_route'>>;

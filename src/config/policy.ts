@@ -7,12 +7,7 @@ import { type Site, Sites } from '../policy/sites.js';
 import { defaultUpstream, endpointSettings, namedHosts } from './derived.js';
 import type { Config } from './schema/config.js';
 
-export interface CompiledPolicy {
-  readonly sites: Sites;
-  readonly policy: Policy;
-}
-
-export function compilePolicy(config: Config, lines: Lines): CompiledPolicy {
+export function compilePolicy(config: Config, lines: Lines) {
   const { on_unauthenticated: byDefault } = config;
   const { cors = config.cors, on_unauthenticated = byDefault } = config.default_route;
   // Named in every route, because two routes with the same upstream may be the same rule.

@@ -115,14 +115,11 @@ function segmentFault(path: string, segments: readonly string[]): PartFault | st
 
 /** A stripped prefix must consist of fixed segments that every path of the route begins with. */
 function prefixFault(path: string, prefix: string | null | undefined): string | undefined {
-  if (prefix == null) return undefined;
-  if (prefix.endsWith('/')) return 'remove the trailing "/"';
   const segments = path.split('/');
-  const wanted = prefix.split('/');
-  if (wanted.some((segment) => segment.startsWith(':') || segment === '*'))
-    return 'only fixed segments can be stripped, not ":name" or "*"';
-  if (wanted.every((segment, i) => segment === segments[i])) return undefined;
-  return "is not a prefix of the route's path";
+  const isFixed = (segment: string, i: number) =>
+    segment === segments[i] && segment !== '*' && !segment.startsWith(':');
+  if (prefix == null || prefix.split('/').every(isFixed)) return undefined;
+  return 'expected whole fixed segments that the path of the route begins with, without a trailing "/"';
 }
 
 function parameterFault(parameters: readonly string[]): string | undefined {

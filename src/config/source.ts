@@ -76,10 +76,8 @@ export function readSource(
   const found = character ? [character] : errors.map((error) => describeYamlError(error, document));
   const faults = firstOfEachLine(found.map(({ at: offset, message }) => at(offset, message)));
   if (faults.length === 0) faults.push(...refuseUnsupported(document, text, at));
-  const written: Record<string, string> = {};
-  if (faults.length === 0)
-    faults.push(...expand(document, { folder: dirname(file), schema, env, onlySecrets, at, written }));
   if (faults.length > 0) throw new ConfigError(faults);
+  const written = expand(document, file, schema, env, onlySecrets, at);
   return {
     file,
     value: document.toJS() as unknown,
@@ -138,17 +136,16 @@ function refuseUnsupported(
   return faults;
 }
 
-interface Expanding {
-  readonly folder: string;
-  readonly schema: z.ZodType;
-  readonly env: NodeJS.ProcessEnv;
-  readonly onlySecrets: boolean;
-  readonly at: (offset: number, message: string) => Fault;
-  /** Receives the text of the file where something was expanded. */
-  readonly written: Record<string, string>;
-}
-
-function expand(document: Document, { folder, schema, env, onlySecrets, at, written }: Expanding): Fault[] {
+/** Returns the text of the file where something was expanded. @throws ConfigError */
+function expand(
+  document: Document,
+  file: string,
+  schema: z.ZodType,
+  env: NodeJS.ProcessEnv,
+  onlySecrets: boolean,
+  at: (offset: number, message: string) => Fault,
+): Record<string, string> {
+  const written: Record<string, string> = {};
   const faults: Fault[] = [];
   const lists: [path: string[], list: Node][] = [];
   visit(document, {
@@ -157,7 +154,7 @@ function expand(document: Document, { folder, schema, env, onlySecrets, at, writ
       const before = node.value;
       const path = pathOf(key, ancestors);
       const isAllowed = !onlySecrets || isSecret(schema, path);
-      const expanded = expandText(before, folder, env, isAllowed);
+      const expanded = expandText(before, dirname(file), env, isAllowed);
       if (expanded.expands && !isAllowed) {
         const message = `"\${...}" is expanded in ${secretKeys(schema).join(', ')} only; write "$\${...}" for the literal text`;
         faults.push(at(node.range?.[0] ?? 0, `${path.join('.')}: ${message}`));
@@ -175,7 +172,8 @@ function expand(document: Document, { folder, schema, env, onlySecrets, at, writ
   });
   // Not during the visit, which would expand what the items contain.
   for (const [path, list] of lists) document.setIn(path, list);
-  return faults;
+  if (faults.length > 0) throw new ConfigError(faults);
+  return written;
 }
 
 /** Returns the values that commas separate, at the position of the text that they replace. */

@@ -66,9 +66,7 @@ export const OLD_YAML = 'YAML 1.1 is not supported; remove this line';
 
 /** Remedies by the parser's error code; its own messages quote the file, which may contain a secret. */
 const REMEDIES: Readonly<Partial<Record<YAMLError['code'], string>>> = {
-  ALIAS_PROPS: 'an alias ("*name") takes no tag and no anchor; write the value out',
   BAD_ALIAS: STAR,
-  BAD_DIRECTIVE: 'a line cannot begin with "%"; put the value in quotes',
   BAD_DQ_ESCAPE: 'unknown escape in double quotes; use single quotes, or write "\\\\" for a backslash',
   BAD_INDENT: 'wrong indentation; begin keys of one mapping in the same column',
   BAD_SCALAR_START: 'a value cannot begin with this character; put the value in quotes',
@@ -76,12 +74,9 @@ const REMEDIES: Readonly<Partial<Record<YAMLError['code'], string>>> = {
     'two keys on one line; write each "key: value" on its own line, and keys of one mapping in the same column',
   BLOCK_IN_FLOW: 'inside { } and [ ], write a comma between entries, and no indented block',
   DUPLICATE_KEY: 'this key is given twice',
-  IMPOSSIBLE: 'this cannot be read as YAML; put the value in quotes',
-  KEY_OVER_1024_CHARS: 'a key is too long; is a ":" or a quote missing?',
   MISSING_CHAR: 'a ":" is missing in this line; write "key: value", or "key:" above an indented block',
   MULTILINE_IMPLICIT_KEY: 'a key spans several lines; is a ":" or a closing quote missing here or above?',
   MULTIPLE_DOCS: 'expected one document, found several ("---")',
-  NON_STRING_KEY: 'a key must be text; put it in quotes',
   TAB_AS_INDENT: 'a tab in the indentation; indent with spaces',
   TAG_RESOLVE_FAILED: TAGGED,
   UNEXPECTED_TOKEN:
@@ -101,7 +96,7 @@ export function describeYamlError({ code, pos, message }: YAMLError, document: D
   const [, remedy, opening] = KINDS.find(([beginning]) => beginning.test(message)) ?? [];
   return {
     at: opening === undefined ? pos[0] : openingAt(document, opening, pos[0]),
-    message: remedy ?? REMEDIES[code] ?? 'this cannot be read as YAML',
+    message: remedy ?? REMEDIES[code] ?? 'this cannot be read as YAML; put the key or value in quotes',
   };
 }
 

@@ -11,7 +11,6 @@ import {
   type TLSSocket,
 } from 'node:tls';
 import type { EpochMs } from '../util/time.js';
-import { kindOfAddress } from '../net/pinned-lookup.js';
 import { bytesOfAddress, hostOf, portOf } from '../util/addresses.js';
 
 export type Field = readonly [name: string, value: string];
@@ -112,10 +111,6 @@ export async function withTls<T>(
 
 export function isLoopback(address: string): boolean {
   return bytesOfAddress(address)[0] === 127 || address === '::1';
-}
-
-export function isPrivateAddress(address: string): boolean {
-  return kindOfAddress(address) === 'private';
 }
 
 export function bytesOf(probe: Probe, authority: string, agent: string): Buffer {

@@ -61,7 +61,9 @@ export async function examine(settings: DoctorOptions) {
     duration_ms: Date.now() - startedAt,
     requests: run.requests,
     result: worstOf(findings, hasUnknown),
-    findings: findings.toSorted((a, b) => rank(a) - rank(b)),
+    findings: findings.toSorted(
+      (a, b) => Number(a.severity === 'warning') - Number(b.severity === 'warning'),
+    ),
     checks: outcomes.map(([{ name, title }, { findings, seen, unknown }]) => ({
       check: name,
       title,
@@ -80,10 +82,6 @@ function joined(findings: readonly Finding[]): Finding[] {
     bySummary.set(key, { ...finding, evidence: [...(before?.evidence ?? []), ...finding.evidence] });
   }
   return [...bySummary.values()];
-}
-
-function rank({ severity }: Finding): number {
-  return severity === 'serious' ? 0 : 1;
 }
 
 function worstOf(findings: readonly Finding[], hasUnknown: boolean): Result {

@@ -212,7 +212,7 @@ export function assertionClaims(
 }
 
 /** Returns the claims that bind an assertion to its request. The target is hashed because it may be long. */
-export function boundClaims({ method, target, requestId }: BoundRequest): Record<string, string> {
+function boundClaims({ method, target, requestId }: BoundRequest): Record<string, string> {
   const htu = createHash('sha256').update(target, 'latin1').digest('base64url');
   return { htm: method, htu, rid: requestId };
 }

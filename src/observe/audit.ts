@@ -64,19 +64,16 @@ class LogAudit implements AuditLog {
   }
 
   note(...entries: AuditEntry[]): void {
-    for (const entry of entries) this.#write(entry);
-  }
-
-  #write(entry: AuditEntry): void {
-    const line = this.#log.beginLine();
-    if (line === undefined) {
-      this.#process.onFailure?.(new Error('the log is not read'));
-      return;
+    for (const entry of entries) {
+      const line = this.#log.beginLine();
+      if (line === undefined) this.#process.onFailure?.(new Error('the log is not read'));
+      else {
+        line.bytes(lineStart(Date.now(), this.#process.levelFormat?.() ?? 'number'));
+        line.text(`,${formatEntry(withHash(entry, this.#process.configHash)).slice(1, -1)}`);
+        line.bytes(AUDIT_LINE_END);
+        this.#log.endLine();
+      }
     }
-    line.bytes(lineStart(Date.now(), this.#process.levelFormat?.() ?? 'number'));
-    line.text(`,${formatEntry(withHash(entry, this.#process.configHash)).slice(1, -1)}`);
-    line.bytes(AUDIT_LINE_END);
-    this.#log.endLine();
   }
 
   ensureWritable(): void {}

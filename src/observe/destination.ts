@@ -26,8 +26,10 @@ export interface Destination extends DestinationStream {
   flush(): Promise<void>;
 }
 
+/** Writing never blocks, throws or rejects; lines that cannot be written are counted. */
 export function openStdout(): Destination {
-  return new GatheringDestination(openSink());
+  const stats = fstatSync(STDOUT);
+  return new GatheringDestination(stats.isFIFO() || stats.isSocket() ? openPipe() : openFile());
 }
 
 /** Batches lines: those of one turn of the event loop, or of up to 10 ms if all of them may wait. */
@@ -93,14 +95,6 @@ interface Sink {
   readonly write: (lines: Buffer) => void;
 }
 
-/**
- * Opens standard output. Writing never blocks, throws or rejects; lines that cannot be written are counted.
- */
-function openSink(): Sink {
-  const stats = fstatSync(STDOUT);
-  return stats.isFIFO() || stats.isSocket() ? openPipe() : new FileSink();
-}
-
 function countDropped(lines: Buffer): void {
   metrics.droppedLogLines.inc(occurrences(lines, NEWLINE));
   metrics.auditFailures.inc(occurrences(lines, AUDIT_LINE_END));
@@ -149,39 +143,24 @@ function* piecesOf(lines: Buffer): Generator<Buffer> {
 const writeTo = promisify(write);
 
 /** Writes to a file, a terminal or a device; a batch that a full disk refuses is dropped. */
-class FileSink implements Sink {
-  readonly #queue: Buffer[] = [];
-  #waiting = 0;
+function openFile(): Sink {
   /** Whether the last bytes written are part of a line whose rest was dropped. */
-  #isTorn = false;
-
-  readonly waiting = (): number => this.#waiting;
-
-  readonly write = (lines: Buffer): void => {
-    this.#waiting += lines.length;
-    this.#queue.push(lines);
-    if (this.#queue.length === 1) void this.#writeQueue();
-  };
-
-  async #writeQueue(): Promise<void> {
-    for (let [lines] = this.#queue; lines !== undefined; [lines] = this.#queue) {
-      await this.#writeBatch(lines);
-      this.#queue.shift();
-      this.#waiting -= lines.length;
-    }
-  }
-
-  async #writeBatch(lines: Buffer): Promise<void> {
-    const start = this.#isTorn ? NEWLINE.length : 0;
-    const batch = this.#isTorn ? Buffer.concat([NEWLINE, lines]) : lines;
+  let isTorn = false;
+  const writeBatch = async (lines: Buffer): Promise<void> => {
+    const start = isTorn ? NEWLINE.length : 0;
+    const batch = isTorn ? Buffer.concat([NEWLINE, lines]) : lines;
     let written = 0;
     try {
       while (written < batch.length) written += await writeSome(batch.subarray(written));
     } catch {
       countDropped(batch.subarray(Math.max(start, written)));
     }
-    if (written > 0) this.#isTorn = batch[written - 1] !== NEWLINE[0];
-  }
+    if (written > 0) isTorn = batch[written - 1] !== NEWLINE[0];
+  };
+  const batches = new Writable({
+    write: (lines: Buffer, _, done) => void writeBatch(lines).then(() => done()),
+  });
+  return { waiting: () => batches.writableLength, write: (lines) => void batches.write(lines) };
 }
 
 /** Writes some of the bytes, and returns how many. */

@@ -166,22 +166,3 @@ export const webhookMetrics = {
   disabled: gauge('latchkey_webhook_endpoint_disabled', 'Whether an endpoint is disabled because it responded with 410.', 'max', ['endpoint']),
   oldest: gauge('latchkey_webhook_oldest_seconds', 'Age of the oldest webhook waiting for delivery; 0 if there is none.', 'max', ['endpoint']),
 }; // prettier-ignore
-
-export interface WebhookGauges {
-  readonly endpoint: string;
-  readonly queued: number;
-  readonly oldestSeconds: number;
-  readonly dead: number;
-  readonly disabled: boolean;
-}
-
-export function setWebhookGauges(endpoints: readonly WebhookGauges[]): void {
-  const { queued, oldest, dead, disabled } = webhookMetrics;
-  for (const each of [queued, oldest, dead, disabled]) each.reset();
-  for (const { endpoint, ...values } of endpoints) {
-    queued.set({ endpoint }, values.queued);
-    oldest.set({ endpoint }, values.oldestSeconds);
-    dead.set({ endpoint }, values.dead);
-    disabled.set({ endpoint }, Number(values.disabled));
-  }
-}

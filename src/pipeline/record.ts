@@ -6,7 +6,7 @@ import type { Refusal } from '../domain/refusal.js';
 import type { Verdict } from '../gate/gate.js';
 import type { RequestHead } from '../http/head.js';
 import { countStarted, decisionDuration } from '../observe/metrics/requests.js';
-import type { RequestTrace, Tracing } from '../observe/tracing.js';
+import type { RequestTrace, Tracing } from '../observe/tracing/spans.js';
 import type { Decision } from '../policy/decide.js';
 import type { Route } from '../policy/route.js';
 import { formatTime } from '../util/time.js';

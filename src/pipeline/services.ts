@@ -8,7 +8,7 @@ import type { FieldSplitter } from '../http/fields.js';
 import type { HeadReader } from '../http/read-head.js';
 import type { Log } from '../observe/log.js';
 import type { Endings } from '../store/endings.js';
-import type { Tracing } from '../observe/tracing.js';
+import type { Tracing } from '../observe/tracing/spans.js';
 import type { ForwardAuthHeaders, RequestHeaders } from '../upstream/request-headers.js';
 import type { Forward } from '../upstream/forward.js';
 import type { Upgrade } from '../upstream/upgrade.js';

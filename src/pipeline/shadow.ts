@@ -1,5 +1,5 @@
 import type { Subject } from '../domain/credential.js';
-import { Frequent, type FrequentList, mergeFrequent } from '../util/collections.js';
+import { type Counted, Frequent, mergeFrequent } from '../util/collections.js';
 import { maskedStart, ownCopy, printable } from '../util/text.js';
 import { type EpochMs, formatTime } from '../util/time.js';
 import type { Verdict } from '../gate/gate.js';
@@ -48,7 +48,7 @@ export interface ShadowDifferenceCounts {
   readonly compared: number;
   readonly notCompared: number;
   readonly changes: Readonly<Record<Change, number>>;
-  readonly list: FrequentList<ShadowDifference>;
+  readonly list: readonly Counted<ShadowDifference>[];
 }
 
 export class ShadowDifferences {
@@ -83,8 +83,7 @@ export class ShadowDifferences {
   }
 
   counts(): ShadowDifferenceCounts {
-    const { items, floor } = this.#list.list();
-    const shownItems = items.map(({ value, ...rest }) => ({
+    const list = this.#list.list().map(({ value, ...rest }) => ({
       ...rest,
       value: { ...value, user_agent: shown(value.user_agent ?? undefined) },
     }));
@@ -94,7 +93,7 @@ export class ShadowDifferences {
       compared: this.compared,
       notCompared: this.notCompared,
       changes: { ...this.#changes },
-      list: { items: shownItems, floor },
+      list,
     };
   }
 }
@@ -117,7 +116,7 @@ export function mergeDifferences(
       would_allow: sum(({ changes }) => changes.would_allow),
     },
     list: mergeFrequent(
-      same.map(({ list }) => list),
+      same.flatMap(({ list }) => list),
       MAX_DIFFERENCES,
       (a, b) => (a.lastAt > b.lastAt ? a : b),
     ),
@@ -129,12 +128,11 @@ export function describeDifferences({ since, compared, notCompared, changes, lis
   return {
     since: formatTime(since),
     requests: { compared, not_compared: notCompared, ...changes },
-    casualties: list.items
+    casualties: list
       .toSorted((a, b) => b.count - a.count || b.value.lastAt - a.value.lastAt || (a.key < b.key ? -1 : 1))
-      .map(({ value: { lastAt, user_agent, ...value }, count, over }) => ({
+      .map(({ value: { lastAt, user_agent, ...value }, count }) => ({
         ...value,
         count,
-        overcount: over,
         user_agent,
         last_at: formatTime(lastAt),
       })),

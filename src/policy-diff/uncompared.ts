@@ -44,13 +44,9 @@ function uncomparedPart(whole: Config): object {
 
 /** Returns the keys of all values that differ; a list is one value. */
 function differing(a: unknown, b: unknown, path: readonly string[] = []): string[] {
-  if (!isObject(a) || !isObject(b)) return isSame(a, b) ? [] : [path.join('.')];
+  if (!isObject(a) || !isObject(b)) return JSON.stringify(a) === JSON.stringify(b) ? [] : [path.join('.')];
   const keys = new Set([...Object.keys(a), ...Object.keys(b)]);
   return [...keys].flatMap((key) => differing(a[key], b[key], [...path, key]));
-}
-
-function isSame(a: unknown, b: unknown): boolean {
-  return JSON.stringify(a) === JSON.stringify(b);
 }
 
 /**

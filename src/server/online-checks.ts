@@ -10,12 +10,8 @@ import { hostOf, portOf } from '../util/addresses.js';
 import { endpointOf } from '../webhooks/endpoint.js';
 import { fetchLimited } from '../net/fetch-limited.js';
 import { systemResolve } from '../net/pinned-lookup.js';
-import { RefreshedValue } from '../net/refreshed-value.js';
-import { printable } from '../util/text.js';
 
 const TIMEOUT_MS = 5_000;
-
-class NotConnected extends Error {}
 
 /** The network checks of a configuration besides the store. */
 export function onlineChecks({ upstreams, jwt_issuers: issuers, login, webhooks }: Config) {
@@ -65,9 +61,9 @@ async function connectTo(address: NetConnectOpts): Promise<void> {
   try {
     await once(socket, 'connect', { signal: AbortSignal.timeout(TIMEOUT_MS) });
   } catch (error) {
+    // The name of the check includes the address.
     const isLate = error instanceof Error && error.name === 'AbortError';
-    const reason = isLate ? `no connection within ${TIMEOUT_MS} ms` : describeSystemError(error);
-    throw new NotConnected(reason, { cause: error });
+    throw new Error(isLate ? 'no response in time' : describeSystemError(error));
   } finally {
     socket.destroy();
   }
@@ -78,36 +74,8 @@ export function reasonOf(error: unknown): string {
   for (let each = error; each instanceof Error && reasons.length < 4; each = each.cause) {
     const { message } = each;
     if (!reasons.some((known) => known.includes(message))) reasons.push(message);
-    // The messages of these already include their cause.
-    if (each instanceof ConnectionFailed || each instanceof NotConnected) break;
+    // Its message already includes its cause.
+    if (each instanceof ConnectionFailed) break;
   }
   return reasons.join(': ').slice(0, 500);
-}
-
-const CHECKED = { after: 30_000, retry: 30_000 };
-
-/**
- * Returns the problems of identity providers, by `login.oidc.NAME`. Callers get the latest known result and
- * never wait.
- */
-export function watchProviders(): (providers: readonly ProviderSettings[]) => Record<string, string> {
-  const checks = new Map<string, RefreshedValue<string>>();
-  return (providers) => {
-    const warnings: Record<string, string> = {};
-    for (const provider of providers) {
-      const key = `${provider.issuer} ${provider.client_id}`;
-      const check = checks.get(key) ?? new RefreshedValue(async () => faultOf(provider), CHECKED);
-      checks.set(key, check);
-      const fault = check.latest() ?? '';
-      if (fault !== '') warnings[`login.oidc.${provider.name}`] = fault;
-    }
-    return warnings;
-  };
-}
-
-async function faultOf(provider: ProviderSettings): Promise<string> {
-  return checkProvider(provider).then(
-    () => '',
-    (error: unknown) => `no usable response: ${printable(reasonOf(error))}`,
-  );
 }

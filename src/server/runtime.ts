@@ -30,7 +30,7 @@ import { createChallenge } from '../http/replies.js';
 import { createHeadReader } from '../http/read-head.js';
 import { type Log, logFor } from '../observe/log.js';
 import { storeMetrics } from '../observe/metrics.js';
-import type { Tracing } from '../observe/tracing.js';
+import type { Tracing } from '../observe/tracing/spans.js';
 import { createForward } from '../upstream/forward.js';
 import {
   createForwardAuthHeaders,

@@ -1,7 +1,7 @@
 import { createLogThrottle, formatTime, type EpochMs } from '../util/time.js';
 import type { Config } from '../config/schema/config.js';
 import type { Log } from '../observe/log.js';
-import { setWebhookGauges, webhookMetrics } from '../observe/metrics.js';
+import { webhookMetrics } from '../observe/metrics.js';
 import { type EndpointStatus, NO_COUNTS } from '../store/core/events.js';
 import { endpointOf, type WebhookEndpoint } from '../webhooks/endpoint.js';
 import { type SenderEvents, WebhookSender, type Deliver } from '../webhooks/sender.js';
@@ -40,17 +40,10 @@ export class Webhooks {
   /** Applies the endpoints of the current configuration. Nothing runs until there is one. */
   refresh(): void {
     this.#endpoints = this.#config().webhooks.map(endpointOf);
-    if (this.#endpoints.length === 0) setWebhookGauges([]);
+    if (this.#endpoints.length === 0) showStatuses([]);
     if (this.#running !== undefined || this.#endpoints.length === 0) return;
-    const events = createSenderEvents(this.#log);
-    const sender = new WebhookSender(this.#opened.store.webhooks, () => this.#endpoints, delivered, {
-      ...events,
-      sending: (sends) => {
-        this.#sends = sends;
-        webhookMetrics.webhookSender.set(Number(sends));
-        events.sending(sends);
-      },
-    });
+    const events = createSenderEvents(this.#log, (sends) => (this.#sends = sends));
+    const sender = new WebhookSender(this.#opened.store.webhooks, () => this.#endpoints, delivered, events);
     const refreshStatus = () => void this.#refreshStatus().catch(events.failed);
     this.#running = { sender, timer: setInterval(refreshStatus, STATUS_MS).unref() };
     refreshStatus();
@@ -59,10 +52,7 @@ export class Webhooks {
 
   async report() {
     const ids = this.#endpoints.map(({ id }) => id);
-    return {
-      sender: this.#sends,
-      ...(await webhookReport(this.#opened.store.webhooks, ids)),
-    };
+    return { sender: this.#sends, ...(await webhookReport(this.#opened.store.webhooks, ids)) };
   }
 
   /**
@@ -71,11 +61,17 @@ export class Webhooks {
    * @returns the resent events per endpoint; undefined when the endpoint is unknown
    */
   async resend(endpoint: string | undefined, ids: readonly string[] | null) {
-    const configured = this.#endpoints.map(({ id }) => id);
-    const resent = await resendWebhooks(this.#opened.store.webhooks, configured, endpoint, ids);
-    for (const each of resent ?? [])
-      this.#opened.audit.note({ event: 'webhooks.resent', outcome: 'success', target: each, actor: null });
-    return resent;
+    const { store, audit } = this.#opened;
+    const ofStore = (await store.webhooks.status()).map((each) => each.endpoint);
+    const known = new Set([...this.#endpoints.map(({ id }) => id), ...ofStore]);
+    if (endpoint !== undefined && !known.has(endpoint)) return undefined;
+    const all = [];
+    for (const each of endpoint === undefined ? known : [endpoint]) {
+      const target = { endpoint: each, resent: await store.webhooks.resend(each, ids) };
+      audit.note({ event: 'webhooks.resent', outcome: 'success', target, actor: null });
+      all.push(target);
+    }
+    return all;
   }
 
   async stop(): Promise<void> {
@@ -88,16 +84,7 @@ export class Webhooks {
     const statuses = await this.#opened.store.webhooks.status();
     const configured = new Set(this.#endpoints.map(({ id }) => id));
     const shown = statuses.filter(({ endpoint }) => configured.has(endpoint));
-    const now = Date.now();
-    setWebhookGauges(
-      shown.map(({ endpoint, queued, oldestAt, dead, disabledAt }) => ({
-        endpoint,
-        queued,
-        oldestSeconds: oldestAt === null ? 0 : Math.max(0, now - oldestAt) / 1000,
-        dead,
-        disabled: disabledAt !== null,
-      })),
-    );
+    showStatuses(shown);
     for (const status of shown) this.#reportDrops(status);
     this.#seen = new Map(shown.map((status) => [status.endpoint, status]));
   }
@@ -114,7 +101,18 @@ export class Webhooks {
   }
 }
 
-function createSenderEvents(log: Log): SenderEvents {
+function showStatuses(statuses: readonly EndpointStatus[]): void {
+  const { queued, oldest, dead, disabled } = webhookMetrics;
+  for (const each of [queued, oldest, dead, disabled]) each.reset();
+  for (const { endpoint, oldestAt, ...status } of statuses) {
+    queued.set({ endpoint }, status.queued);
+    oldest.set({ endpoint }, oldestAt === null ? 0 : Math.max(0, Date.now() - oldestAt) / 1000);
+    dead.set({ endpoint }, status.dead);
+    disabled.set({ endpoint }, Number(status.disabledAt !== null));
+  }
+}
+
+function createSenderEvents(log: Log, onSending: (sends: boolean) => void): SenderEvents {
   const throttle = createLogThrottle(60_000);
   const failing = new Set<string>();
   return {
@@ -142,7 +140,11 @@ function createSenderEvents(log: Log): SenderEvents {
           log.warn({ ...fields, retry_in_ms: retryIn, suppressed }, 'webhook not delivered; retrying');
       }
     },
-    sending: (sends) => log.info(sends ? 'sending webhooks' : 'no longer sending webhooks'),
+    sending: (sends) => {
+      onSending(sends);
+      webhookMetrics.webhookSender.set(Number(sends));
+      log.info(sends ? 'sending webhooks' : 'no longer sending webhooks');
+    },
     failed: (error) => {
       const suppressed = throttle();
       if (suppressed !== undefined)
@@ -165,21 +167,6 @@ async function webhookReport(store: WebhookStore, configured: readonly string[])
   for (const { endpoint } of statuses)
     for (const dead of await store.listDead(endpoint)) deadLetters.push(deadObject(endpoint, dead));
   return { endpoints, dead_letters: deadLetters };
-}
-
-/** Queues dead letters again, and counts them by endpoint; undefined when it is unknown. */
-async function resendWebhooks(
-  store: WebhookStore,
-  configured: readonly string[],
-  endpoint: string | undefined,
-  ids: readonly string[] | null,
-): Promise<{ readonly endpoint: string; readonly resent: number }[] | undefined> {
-  const known = new Set([...configured, ...(await store.status()).map((each) => each.endpoint)]);
-  if (endpoint !== undefined && !known.has(endpoint)) return undefined;
-  const resent = [];
-  for (const each of endpoint === undefined ? known : [endpoint])
-    resent.push({ endpoint: each, resent: await store.resend(each, ids) });
-  return resent;
 }
 
 const UNUSED: Omit<EndpointStatus, 'endpoint'> = { ...NO_COUNTS, oldestAt: null, dead: 0 };

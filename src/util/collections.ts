@@ -79,20 +79,12 @@ export class LinkedQueue<T> {
 export interface Counted<T> {
   readonly key: string;
   readonly value: T;
-  /** Upper bound of the key's occurrences; exceeds the true number by at most `over`. */
   count: number;
-  readonly over: number;
-}
-
-export interface FrequentList<T> {
-  readonly items: readonly Counted<T>[];
-  /** Maximum number of occurrences of any key that is not in the list. */
-  readonly floor: number;
 }
 
 /**
  * The most frequent keys in bounded memory: Space-Saving (Metwally, Agrawal, El Abbadi 2005). In a full list,
- * a new key replaces the one with the smallest count and continues from it.
+ * a new key replaces the one with the smallest count and continues from it, so no count is too low.
  */
 export class Frequent<T> {
   readonly #capacity: number;
@@ -110,13 +102,11 @@ export class Frequent<T> {
   add(key: string, value: T): void {
     const least = this.#entries.size < this.#capacity ? undefined : this.#least();
     if (least !== undefined) this.#entries.delete(least.key);
-    const over = least?.count ?? 0;
-    this.#entries.set(key, { key, value, count: over + 1, over });
+    this.#entries.set(key, { key, value, count: (least?.count ?? 0) + 1 });
   }
 
-  list(): FrequentList<T> {
-    const items = Array.from(this.#entries.values(), (each) => ({ ...each }));
-    return { items, floor: items.length < this.#capacity ? 0 : (this.#least()?.count ?? 0) };
+  list(): Counted<T>[] {
+    return Array.from(this.#entries.values(), (each) => ({ ...each }));
   }
 
   #least(): Counted<T> | undefined {
@@ -128,30 +118,20 @@ export class Frequent<T> {
 }
 
 /**
- * Merges lists into one, sorted by descending count (Agarwal and others: Mergeable summaries, 2012). A key
- * may have occurred `floor` times in a full list that lacks it, so no count is too low.
+ * Merges lists into one, sorted by descending count.
  * @param latest selects which of two values of the same key is kept
  */
 export function mergeFrequent<T>(
-  lists: readonly FrequentList<T>[],
+  items: readonly Counted<T>[],
   capacity: number,
   latest: (a: T, b: T) => T,
-): FrequentList<T> {
-  const floor = lists.reduce((sum, each) => sum + each.floor, 0);
+): Counted<T>[] {
   const merged = new Map<string, Counted<T>>();
-  for (const list of lists) {
-    for (const { key, value, count, over } of list.items) {
-      const before = merged.get(key) ?? { value, count: floor, over: floor };
-      merged.set(key, {
-        key,
-        value: latest(before.value, value),
-        count: before.count + count - list.floor,
-        over: before.over + over - list.floor,
-      });
-    }
+  for (const { key, value, count } of items) {
+    const before = merged.get(key) ?? { value, count: 0 };
+    merged.set(key, { key, value: latest(before.value, value), count: before.count + count });
   }
-  const sorted = [...merged.values()].toSorted((a, b) => b.count - a.count);
-  return { items: sorted.slice(0, capacity), floor: Math.max(floor, sorted[capacity]?.count ?? 0) };
+  return [...merged.values()].toSorted((a, b) => b.count - a.count).slice(0, capacity);
 }
 
 const ONE = (): number => 1;
@@ -162,33 +142,6 @@ const ONE = (): number => 1;
  */
 export function upTo(entries: number): { readonly maxSize: number; readonly sizeCalculation: () => number } {
   return { maxSize: entries, sizeCalculation: ONE };
-}
-
-/** Texts outside the heap: as strings, a million would make it several times as large. */
-export class PackedTexts {
-  #bytes = Buffer.allocUnsafeSlow(64 * 1024);
-  #ends = new Uint32Array(1024);
-  #length = 0;
-
-  get length(): number {
-    return this.#length;
-  }
-
-  push(text: string): void {
-    const start = this.#ends[this.#length] ?? 0;
-    const most = start + 3 * text.length;
-    if (most > this.#bytes.length) this.#bytes = Buffer.concat([this.#bytes], 2 * most);
-    if (this.#length + 1 === this.#ends.length) {
-      const ends = new Uint32Array(2 * this.#ends.length);
-      ends.set(this.#ends);
-      this.#ends = ends;
-    }
-    this.#ends[++this.#length] = start + this.#bytes.write(text, start);
-  }
-
-  at(place: number): string {
-    return this.#bytes.toString('utf8', this.#ends[place], this.#ends[place + 1]);
-  }
 }
 
 export function partsOf<T>(items: readonly T[], size: number): T[][] {

@@ -1,34 +1,20 @@
+import { getSystemErrorMap } from 'node:util';
+
 const UNTRUSTED = 'the certificate is not from a trusted authority';
 
-const WORDS: Readonly<Record<string, string>> = {
-  CERT_HAS_EXPIRED: 'the certificate has expired',
-  CERT_NOT_YET_VALID: 'the certificate is not valid yet',
-  DEPTH_ZERO_SELF_SIGNED_CERT: UNTRUSTED,
-  EACCES: 'permission denied',
-  EAI_AGAIN: 'host name lookup failed',
-  ECONNREFUSED: 'connection refused',
-  ECONNRESET: 'connection reset',
-  EFBIG: 'the file is too large',
-  ELOOP: 'too many symbolic links',
-  EHOSTUNREACH: 'no route to the host',
-  EIO: 'input or output error',
-  EPERM: 'operation not permitted',
-  EISDIR: 'is a directory',
-  EMFILE: 'too many open files in this process',
-  ENFILE: 'too many open files on this machine',
-  EEXIST: 'the file already exists',
-  ENOENT: 'no such file or directory',
-  ENOSPC: 'no space left on device',
-  ENOTDIR: 'a part of the path is not a directory',
-  ENOTFOUND: 'unknown host name',
-  EPIPE: 'closed by the other side',
-  EROFS: 'read-only file system',
-  ERR_TLS_CERT_ALTNAME_INVALID: 'the certificate is for another name',
-  ETIMEDOUT: 'connection timed out',
-  SELF_SIGNED_CERT_IN_CHAIN: UNTRUSTED,
-  UNABLE_TO_GET_ISSUER_CERT_LOCALLY: UNTRUSTED,
-  UNABLE_TO_VERIFY_LEAF_SIGNATURE: UNTRUSTED,
-};
+const WORDS = new Map([
+  ...getSystemErrorMap().values(),
+  ['CERT_HAS_EXPIRED', 'the certificate has expired'],
+  ['CERT_NOT_YET_VALID', 'the certificate is not valid yet'],
+  ['DEPTH_ZERO_SELF_SIGNED_CERT', UNTRUSTED],
+  ['EAI_AGAIN', 'host name lookup failed'],
+  ['EISDIR', 'is a directory'],
+  ['ENOTFOUND', 'unknown host name'],
+  ['ERR_TLS_CERT_ALTNAME_INVALID', 'the certificate is for another name'],
+  ['SELF_SIGNED_CERT_IN_CHAIN', UNTRUSTED],
+  ['UNABLE_TO_GET_ISSUER_CERT_LOCALLY', UNTRUSTED],
+  ['UNABLE_TO_VERIFY_LEAF_SIGNATURE', UNTRUSTED],
+]);
 
 /** Describes a system error with its code: `no such file or directory (ENOENT)`. */
 export function describeSystemError(error: unknown): string {
@@ -36,7 +22,7 @@ export function describeSystemError(error: unknown): string {
   if (name === 'TimeoutError') return 'no complete response in time';
   // The messages of undici are more informative than its codes. Those of aborted signals are numbers.
   if (typeof code !== 'string' || code.startsWith('UND_')) return message;
-  const words = WORDS[code];
+  const words = WORDS.get(code);
   return words === undefined ? code : `${words} (${code})`;
 }
 

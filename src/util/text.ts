@@ -71,20 +71,10 @@ export function printableLines(text: string): string {
 }
 
 const UNPRINTABLE = new RegExp(`${INVISIBLE.source}+`, 'gu');
-/** Escapes of the roughly two thousand code units of characters that match. */
-const ESCAPES = new Map<number, string>();
 
 function escaped(characters: string): string {
   let shown = '';
-  for (let i = 0; i < characters.length; i++) shown += escapeOf(characters.charCodeAt(i));
+  for (let i = 0; i < characters.length; i++)
+    shown += `\\u${characters.charCodeAt(i).toString(16).padStart(4, '0')}`;
   return shown;
-}
-
-function escapeOf(code: number): string {
-  let escape = ESCAPES.get(code);
-  if (escape === undefined) {
-    escape = `\\u${code.toString(16).padStart(4, '0')}`;
-    ESCAPES.set(code, escape);
-  }
-  return escape;
 }

@@ -133,7 +133,7 @@ t.test('refuses a folder that others can access or that the demo cannot use', as
   symlinkSync('../open/directory.yaml', join(linked, 'directory.yaml'));
   await refused('a symbolic link', linked, /other users can use/);
   writeFileSync(join(folder, 'file'), '');
-  await refused('a file', join(folder, 'file'), /cannot be created: the file already exists \(EEXIST\); choose another folder/);
+  await refused('a file', join(folder, 'file'), /cannot be created: file already exists \(EEXIST\); choose another folder/);
   if (process.getuid?.() === 0) {
     const foreign = made('foreign', 0o700);
     chownSync(foreign, 1, 1);

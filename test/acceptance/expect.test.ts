@@ -78,7 +78,7 @@ t.test('reports an invalid table before running any row', async (t) => {
   });
 });
 
-t.test('check names the hosts and what is open to everybody, and explain takes a host', async (t) => {
+t.test('check names what is open to everybody, and explain takes a host', async (t) => {
   const routes = [
     { host: 'git.example', path: '/*', action: 'git' },
     { path: '/open', methods: ['GET'], auth: 'none' },
@@ -86,10 +86,9 @@ t.test('check names the hosts and what is open to everybody, and explain takes a
   const hosted = writeConfig(temporaryFolder(t), { upstream: 'http://127.0.0.1:1', interface: { hosts: ['login.example'] }, routes });
   writeFileSync(file, 'requests: [{ host: git.example, path: /open, as: anonymous, expect: 401 }, { path: /open, as: anonymous, expect: allow }]');
   const { stdout } = await run(['check', '--config', hosted, '--expect', file]);
-  t.match(stdout, /: hosts: git\.example, login\.example\n.*: open to everybody, without a credential: GET \/open\n.*: ok, 2 requests decided/);
+  t.match(stdout, /: open to everybody, without a credential: GET \/open\n.*: ok, 2 requests decided/);
   const explain = (...args: string[]) => run(['explain', '--config', hosted, '--anonymous', ...args]);
   t.match((await explain('--host', 'GIT.example:80', '--path', '/open')).stdout, /route +git\.example\/\* +routes\.0/);
   t.match((await explain('--path', '/open')).stdout, /route +\/open[^]*none: the route requires no credential[^]*forwarded to the upstream api/);
   t.match(await explain('--path', 'orders'), { code: 2, stderr: /write --path \/orders/ });
-  t.match(await run(['version']), { code: 2, stderr: /latchkey --version/ });
 }); // prettier-ignore

@@ -23,11 +23,11 @@ const pem = (name: string, type: 'ed25519' | 'ec' | 'rsa') => {
 };
 const keys = [pem('ed.pem', 'ed25519'), pem('ec.pem', 'ec')];
 const mint = (...args: string[]) => run(['mint', ...args]);
-const requestOf = (assertion: string, more: string[] = [], method = 'GET', url = '/x') => ({
-  method,
-  url,
+const requestOf = (assertion: string) => ({
+  method: 'GET',
+  url: '/x',
   headers: {},
-  rawHeaders: ['X-Auth-Assertion', assertion, ...more],
+  rawHeaders: ['X-Auth-Assertion', assertion],
 });
 
 t.test('mints an assertion that verifiers refuse by default', async (t) => {
@@ -41,14 +41,10 @@ t.test('mints an assertion that verifiers refuse by default', async (t) => {
     t.match(await verifyAssertion(requestOf(stdout.trim()), { ...options, allowDev: true }), {
       dev: true, sub: 'engineer', login: 'engineer@example.com', customer_id: 'C1', role: 'engineer', scope: 'global:read', services: ['SVC1', 'SVC2'], credential: 'token', token_id: 'dev',
     });
-    const { stdout: text } = await mint('--config', config, '--as', 'user', '--key', key, '--path', '/a?b', '--method', 'PUT', '--expires-in', '2m', '--json');
+    const { stdout: text } = await mint('--config', config, '--as', 'user', '--key', key, '--json');
     const { dev, assertion, headers, claims } = JSON.parse(text) as { dev: boolean; assertion: string; headers: Record<string, string>; claims: { exp: number; iat: number } };
     t.match({ dev, headers }, { dev: true, headers: { 'X-Auth-Credential': 'session', 'X-Auth-Assertion': assertion } });
-    t.equal(claims.exp - claims.iat, 120);
-    const bound = { ...options, allowDev: true, bound: 'required' as const };
-    const id = ['X-Request-Id', headers['X-Request-Id'] ?? ''];
-    t.match(await verifyAssertion(requestOf(assertion, id, 'PUT', '/a?b'), bound), { sub: 'user' });
-    await t.rejects(verifyAssertion(requestOf(assertion, id, 'PUT', '/a'), bound), { code: 'assertion_target' });
+    t.equal(claims.exp - claims.iat, 3_600);
   }
 }); // prettier-ignore
 
@@ -58,8 +54,6 @@ t.test('plain headers', async (t) => {
     stdout,
     'X-Auth-User-Id: ada%20%C3%B6\nX-Auth-Customer-Id: dev\nX-Auth-Login: ada%20%C3%B6\nX-Auth-Role: engineer\nX-Auth-Scope: global\nX-Auth-Services: S1\nX-Auth-Credential: token\nX-Auth-Token-Id: dev\n',
   );
-  const all = await mint('--config', config, '--as', 'user', '--headers', '--key', keys[0] ?? '');
-  t.match(all.stdout, /^X-Auth-User-Id: user\n[^]*\nX-Auth-Assertion: [\w-]+\.[\w-]+\.[\w-]+\n$/);
 });
 
 t.test('a login and a key are enough without a configuration', async (t) => {
@@ -73,15 +67,10 @@ t.test('a login and a key are enough without a configuration', async (t) => {
 }); // prettier-ignore
 
 t.test('missing or invalid options', async (t) => {
-  const unsigned = writeConfig(temporaryFolder(t), { upstream: 'http://127.0.0.1:1' }, await directory());
-  const key = keys[0] ?? '';
   for (const [args, code, stderr] of [
     [[], 2, /--as LOGIN/],
     [['--jwks'], 2, /--key FILE/],
     [['--as', 'nobody', '--config', config], 1, /no directory file declares the user nobody/],
-    [['--as', 'user', '--config', unsigned, '--key', key], 2, /--issuer/],
-    [['--as', 'user', '--config', unsigned, '--key', key, '--issuer', issuer], 2, /--audience/],
-    [['--as', 'user', '--config', config, '--key', key, '--expires-in', '2h'], 2, /--expires-in/],
     [['--as', 'user', '--config', config, '--key', config], 1, /openssl genpkey/],
     [['--as', 'user', '--config', config, '--key', pem('rsa.pem', 'rsa')], 1, /neither an Ed25519 nor a P-256 key/],
   ] as const)

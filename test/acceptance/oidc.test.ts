@@ -6,7 +6,6 @@ import { send, startUpstream } from '../helpers/http.js';
 import { IdentityProvider } from '../helpers/identity-provider.js';
 import { freePort } from '../helpers/free-port.mjs';
 import { run, start, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
-import { until } from '../helpers/until.js';
 
 const idp = await IdentityProvider.start(t);
 const providerOf = (name: string, issuer: string) => ({
@@ -74,13 +73,9 @@ t.test('passwords are offered once a user has had one', async (t) => {
   t.equal(await asks(), true);
 }); // prettier-ignore
 
-t.test('an unreachable provider causes a warning, and the server stays ready', async (t) => {
-  await until(async () => (await send(server.admin, '/readyz')).json.warnings !== undefined, 'the warning');
-  t.match(await send(server.admin, '/readyz'), {
-    status: 200,
-    json: { ready: true, warnings: { 'login.oidc.gone': `no usable response: ${refused}` } },
-  });
+t.test('the server stays ready while a provider is unreachable', async (t) => {
   t.equal((await send(url, '/_latchkey/oidc/gone/login')).headers.location, '/_latchkey/?login_error=provider_unavailable');
+  t.equal((await send(server.admin, '/readyz')).status, 200);
   const body = new URLSearchParams({ logout_token: 'x' });
   t.equal((await send(url, '/_latchkey/oidc/sso/backchannel-logout', { body })).status, 400);
   const { text } = await send(server.admin, '/metrics');

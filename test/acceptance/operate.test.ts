@@ -34,11 +34,9 @@ t.test('users: list and show, as text and as JSON', async (t) => {
     'columns are aligned',
   );
   t.match(stdout, /locked@example.com .* locked$/m);
-  t.match(await json('user', 'list', '--customer', 'C2'), [{ id: 'other', customer_id: 'C2' }]);
   t.match(await json('user', 'show', 'ENGINEER@example.com'), { id: 'engineer', role: 'engineer', locked: false, two_factor: false }); // prettier-ignore
   t.notMatch(JSON.stringify(await json('user', 'list')), /argon2id|otp_secret/, 'no hash, no secret');
   t.match(await latchkey('user', 'show', 'nobody'), { code: 1, stderr: /^latchkey: no user has the login or id nobody/ }); // prettier-ignore
-  t.match(await latchkey('user', 'list', '--customer', 'C9'), { code: 1, stderr: /there is no customer C9/ });
 });
 
 t.test('lock takes effect at the next request, and so does unlock', async (t) => {
@@ -289,7 +287,7 @@ t.test('a store of another user: permission denied, and what to do', async (t) =
   const impossible = writeConfig(folder, { upstream: 'http://127.0.0.1:1', store: { type: 'lmdb', path: './afile/x' } }); // prettier-ignore
   t.match(await run(['check', '--online', '--config', impossible]), {
     code: 1,
-    stderr: /store: \S+afile\/x cannot be opened as a store: a part of the path is not a directory/,
+    stderr: /store: \S+afile\/x cannot be opened as a store: not a directory \(ENOTDIR\)/,
   });
 });
 

@@ -114,7 +114,6 @@ t.test('every entrance evaluates both policies and answers by one', async (t) =>
     ...caller,
     change: 'would_refuse',
     count,
-    overcount: 0,
     live: { outcome: 'allowed', action: 'billing:read', rule: /^policy\.roles\.engineer\.allow\.0, line \d+$/ },
     shadow: {
       outcome: 'role',

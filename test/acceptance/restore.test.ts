@@ -64,7 +64,7 @@ t.test('keeps revoked and ended what the audit logs report as such', async (t) =
 
   t.match(await run(['store', 'restore', backup, '--config', audited, '--audit', 'none.jsonl']), {
     code: 1,
-    stderr: /none\.jsonl cannot be read: no such file or directory \(ENOENT\); nothing was changed/,
+    stderr: /none\.jsonl cannot be read: no such file or directory \(ENOENT\)/,
   });
   t.notOk(existsSync(path));
   const { code, stdout, stderr } = await run(['store', 'restore', backup, '--config', audited, '--audit', other]);
@@ -83,10 +83,10 @@ t.test('refuses logs without audit entries, and lines that may hide a revocation
   const entry = `${JSON.stringify({ event: 'token.revoked', outcome: 'success', target: { token_id: 'D' } })}\n`;
   const docker = `${JSON.stringify({ log: entry, stream: 'stdout' })}\n`;
   const unread =
-    /audit\.log:2: the line cannot be read, and may report a revocation; .*; nothing was changed/;
-  const none = /audit\.log has no audit entries; pass the log as Latchkey wrote it; nothing was changed/;
+    /audit\.log:2: the line cannot be read, and may report a revocation; nothing was changed; .*/;
+  const none = /audit\.log has no audit entries; nothing was changed; pass the log as Latchkey wrote it/;
   for (const [content, stderr] of [
-    [gzipSync(entry), /pass the log as Latchkey wrote it.*; nothing was changed/],
+    [gzipSync(entry), /nothing was changed; pass the log as Latchkey wrote it/],
     [docker, none],
     ['', none],
     ['{"level":"info","msg":"ready"}\n', none],

@@ -80,10 +80,10 @@ t.test(
       [
         'opening.mdb',
         'x'.repeat(16_384),
-        /\(opening\.mdb is not an LMDB file.*\); stop every process .*, and remove opening\.mdb/,
+        /: opening\.mdb is not an LMDB file.*; stop every process .*, and remove opening\.mdb/,
       ],
-      ['opening.mdb', 'x', /\(opening\.mdb is not an LMDB file/],
-      ['data.mdb', '', /\(data\.mdb is empty, as a full disk leaves it\); restore it from a backup/],
+      ['opening.mdb', 'x', /: opening\.mdb is not an LMDB file/],
+      ['data.mdb', '', /: data\.mdb is empty, as a full disk leaves it; restore it from a backup/],
     ] as const) {
       const file = join(folder, 'data', name);
       const before = readFileSync(file);

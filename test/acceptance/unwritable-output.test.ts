@@ -61,5 +61,5 @@ t.test('a new token whose secret cannot be printed is named', async (t) => {
 
   const rotated = await runInto('closed pipe', ['token', 'rotate', first, '--json', ...config]);
   const replacement = (await tokens()).find((id) => id !== first);
-  t.match(rotated, { code: 1, stderr: lost('closed by the other side (EPIPE)', replacement) });
+  t.match(rotated, { code: 1, stderr: lost('broken pipe (EPIPE)', replacement) });
 });

@@ -28,7 +28,7 @@ t.test('a backup that cannot be written names its file, and needs the path of on
   const { status, stderr } = spawnSync('prlimit', args, { encoding: 'utf8' });
   t.match(
     { status, stderr },
-    { status: 1, stderr: `latchkey: ${file} cannot be written: the file is too large (EFBIG)\n` },
+    { status: 1, stderr: `latchkey: ${file} cannot be written: file too large (EFBIG)\n` },
   );
   const before = readdirSync('.');
   for (const name of ['', '-'])
@@ -71,12 +71,8 @@ t.test('help of a subcommand', async (t) => {
 });
 
 t.test('options with values that cannot be are wrong usage', async (t) => {
-  const mint = ['mint', '--as', 'ada'];
   for (const [args, stderr] of [
-    [[...mint, '--path', '/x', '--method', 'GE T'], /mint --method: expected a registered HTTP method/],
-    [[...mint, '--path', 'nopath'], /mint --path: the request target must start with "\/"/],
-    [[...mint, '--path', '/x', '--request-id', 'a b'], /mint --request-id: expected visible ASCII/],
-    [[...mint, '--scope', ' '], /--scope .* is invalid\. Pass a value, or omit the option/],
+    [['mint', '--as', 'ada', '--scope', ' '], /--scope .* is invalid\. Pass a value, or omit the option/],
     [['token', 'generate', '--user', 'U1', '--expires-at', '2001-01-01T00:00:00Z'], /the time has passed/],
     [
       ['token', 'generate', '--user', 'U1', '--expires-in', '90 days'],
@@ -86,7 +82,7 @@ t.test('options with values that cannot be are wrong usage', async (t) => {
     [['apply', '-f', 'a', '--file', 'b'], /'-f, --file <file>' is given more than once/],
   ] as const)
     t.match(await run(args), { stdout: '', stderr }, args.join(' '));
-  t.equal((await run([...mint, '--path', 'nopath'])).code, 2);
+  t.equal((await run(['mint', '--as', 'ada', '--scope', ' '])).code, 2);
 });
 
 t.test('a declared token gets a lifetime, like one that is created', async (t) => {
@@ -103,27 +99,14 @@ t.test('a list option that is repeated keeps all of its values', async (t) => {
   t.same((JSON.parse(stdout) as { entry: { services: string[] } }).entry.services, ['S1', 'S2', 'S3']);
 });
 
-t.test('a user is reported by id, and tokens are listed by user and customer', async (t) => {
+t.test('a user is reported by id, and tokens are listed by user', async (t) => {
   const { stdout } = await run(['user', 'lock', 'ada@example.com', '--json', '--config', config]);
   t.match(JSON.parse(stdout), { id: 'ada', login: 'ada@example.com', locked: true });
   await run(['token', 'create', '--user', 'U2', '--config', config]);
-  for (const [customer, count] of [
-    ['C1', 1],
-    ['C2', 0],
-  ] as const) {
-    const listed = await run([
-      'token',
-      'list',
-      '--user',
-      'U2',
-      '--customer',
-      customer,
-      '--json',
-      '--config',
-      config,
-    ]);
-    t.equal((JSON.parse(listed.stdout) as unknown[]).length, count, customer);
-  }
+  const listed = await run(['token', 'list', '--user', 'U2', '--json', '--config', config]);
+  t.equal((JSON.parse(listed.stdout) as unknown[]).length, 1);
+  const limited = await run(['token', 'list', '--limit', '1', '--json', '--config', config]);
+  t.equal((JSON.parse(limited.stdout) as unknown[]).length, 1);
 });
 
 t.test('a command that asks the admin port needs a fixed one', async (t) => {

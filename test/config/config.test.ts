@@ -39,7 +39,6 @@ t.test('config/latchkey.yaml equals the defaults', async (t) => {
   const copy = join(folder, 'copy.yaml');
   writeFileSync(copy, readFileSync('config/latchkey.yaml'));
   t.same(loadConfig(copy).config, smallest);
-  t.ok(Object.isFrozen(smallest.policy.roles['superuser']?.allow), 'deeply frozen');
   t.match(smallest, {
     listen: { host: '0.0.0.0', port: 8080, tls: null, trusted_proxies: [] },
     admin: { host: '127.0.0.1', port: 9901 },
@@ -64,6 +63,8 @@ const NO_URL =
 const NO_SOCKET =
   'expected unix:// and the absolute path of a socket, like unix:///run/api.sock: at most 107 printable ASCII characters without spaces, "%", "?", "#", ":", "@", "\\" and empty, "." or ".." segments';
 
+const NO_ORIGIN =
+  'expected an origin as browsers send it, like https://app.example: scheme, host and a port that is not the default; or "*" alone for every origin';
 const WRONG_COLUMN = 'wrong indentation; begin keys of one mapping in the same column';
 const TWO_KEYS =
   'two keys on one line; write each "key: value" on its own line, and keys of one mapping in the same column';
@@ -81,7 +82,7 @@ t.test('each fault of a configuration has its position and the fix', async (t) =
       ['unknown key, nothing similar', `${UP}zzzzzz: 1`, ['2:1: unknown key "zzzzzz"']],
       ['a key of the other type', `${UP}store: { type: lmdb, url: "redis://a" }`, ['2:22: unknown key "url"; only the other type of store has it']],
       ['a port at the top', `${UP}port: 8080`, ['2:1: unknown key "port"; it is a key of listen, admin, or decision']],
-      ['a duration of two units', `${UP}sessions: { idle_timeout: 1m30s }`, ['2:27: sessions.idle_timeout: expected a duration like 250ms, 30s, 15m, 12h or 7d, with one number and one unit, as 90s for 1m30s']],
+      ['a duration of two units', `${UP}sessions: { idle_timeout: 1m30s }`, ['2:27: sessions.idle_timeout: expected a duration of one number and unit, like 250ms, 30s, 15m, 12h or 7d']],
       ['several upstreams, and no default', `upstreams: { a: { url: http://a }, b: { url: http://b } }\nroutes: [{ path: /a, action: a, upstream: a }]\ndefault_route: { auth: deny }`, []],
       ['a route without any upstream', `upstreams: { a: { url: http://a }, b: { url: http://b } }\nroutes: [{ path: /a, action: a }]\ndefault_route: { auth: deny }`, ['2:10: routes.0.upstream: there are several upstreams; write one of a, b']],
       ['a host with a port', `${UP}routes: [{ host: a:80, path: /a, action: a }]`, ['2:18: routes.0.host: expected a host name without a port, like git.example.com or "*.example.com"']],
@@ -110,7 +111,7 @@ t.test('each fault of a configuration has its position and the fix', async (t) =
       ['an unclosed variable', `${UP}interface: { session_cookie: "\${NAME" }\nidentity: { assertion: { audience: "$\${x" } }`, ['2:30: this "${" is not closed; write ${NAME}, or "$${" for a literal "${"']],
       ['wrong type', `${UP}listen: { port: 80a }`, ['2:17: listen.port: expected a whole number from 0 to 65535, found text']],
       ['out of range', `${UP}listen: { port: 70000 }`, ['2:17: listen.port: expected a whole number from 0 to 65535, found 70000']],
-      ['bad duration', `${UP}sessions: { idle_timeout: 30 }`, ['2:27: sessions.idle_timeout: expected a duration like 250ms, 30s, 15m, 12h or 7d, found 30']],
+      ['bad duration', `${UP}sessions: { idle_timeout: 30 }`, ['2:27: sessions.idle_timeout: expected a duration of one number and unit, like 250ms, 30s, 15m, 12h or 7d, found 30']],
       ['a duration of zero', `${UP}sessions: { idle_timeout: 0s }`, ['2:27: sessions.idle_timeout: expected a duration longer than 0']],
       ['contradiction', `${UP}sessions: { idle_timeout: 13h }`, ['2:27: sessions.idle_timeout: is longer than sessions.absolute_timeout']],
       ['unset variable', `${UP}listen: { host: "\${NOPE}" }`, ['2:17: the environment variable NOPE is not set']],
@@ -126,8 +127,8 @@ t.test('each fault of a configuration has its position and the fix', async (t) =
       ['an empty list of addresses', 'upstreams: { api: { urls: [] } }', ['1:27: upstreams.api.urls: expected at least one URL, found an empty list']],
       ['one of several that is not a URL', 'upstreams: { api: { urls: [http://a, b:80] } }', [`1:38: upstreams.api.urls.1: ${NO_URL}`]],
       ['a repeated address', 'upstreams: { api: { urls: [http://a, https://a, http://A:80/x] } }', ['1:49: upstreams.api.urls.2: urls.0 already has this address']],
-      ['another version of HTTP', 'upstreams: { api: { url: http://a, protocol: h3 } }', ['1:46: upstreams.api.protocol: expected http1, h2 (HTTP/2 over TLS) or h2c (HTTP/2 without TLS)']],
-      ['a version by its whole name', 'upstreams: { api: { url: http://a, protocol: http2 } }', ['1:46: upstreams.api.protocol: expected http1, h2 (HTTP/2 over TLS) or h2c (HTTP/2 without TLS)']],
+      ['another version of HTTP', 'upstreams: { api: { url: http://a, protocol: h3 } }', ['1:46: upstreams.api.protocol: expected http1, h2 (HTTP/2 over TLS) or h2c (HTTP/2 without TLS) (did you mean "h2"?)']],
+      ['a version by its whole name', 'upstreams: { api: { url: http://a, protocol: http2 } }', ['1:46: upstreams.api.protocol: expected http1, h2 (HTTP/2 over TLS) or h2c (HTTP/2 without TLS) (did you mean "http1"?)']],
       ['h2 without TLS', 'upstreams: { api: { url: http://a, protocol: h2 } }', ['1:46: upstreams.api.protocol: h2 is HTTP/2 over TLS; write https:// addresses, or protocol: h2c for HTTP/2 without TLS']],
       ['h2c with TLS', 'upstreams: { api: { urls: [http://a, https://b], protocol: h2c } }', ['1:60: upstreams.api.protocol: h2c is HTTP/2 without TLS; write http:// or unix:// addresses, or protocol: h2']],
       ['tls without https', 'upstreams: { api: { url: http://a, tls: {} } }', ['1:41: upstreams.api.tls: none of the addresses is an https:// URL; write https:// or remove tls']],
@@ -147,11 +148,11 @@ t.test('each fault of a configuration has its position and the fix', async (t) =
       ['a health check without a path', 'upstreams: { api: { url: http://a, health_check: { interval: 1s } } }', ['1:50: upstreams.api.health_check.path: expected text, found nothing']],
       ['a health check of another host', 'upstreams: { api: { url: http://a, health_check: { path: //b } } }', ['1:58: upstreams.api.health_check.path: expected a path like /healthz']],
       ['an invalid host', 'upstreams: { api: { url: http://a, host: "a b" } }', ['1:42: upstreams.api.host: expected preserve, upstream, or a host name']],
-      ['a prefix of another path', `${UP}routes:\n  - { path: "/api/*", action: a, strip_prefix: /app }`, ['3:48: routes.0.strip_prefix: is not a prefix of the route\'s path']],
-      ['half a segment', `${UP}routes:\n  - { path: "/api/*", action: a, strip_prefix: /ap }`, ['3:48: routes.0.strip_prefix: is not a prefix of the route\'s path']],
-      ['a prefix that is longer than the path', `${UP}routes:\n  - { path: /api, action: a, strip_prefix: /api/v1 }`, ['3:44: routes.0.strip_prefix: is not a prefix of the route\'s path']],
-      ['a prefix with a parameter', `${UP}routes:\n  - { path: "/t/:id/*", action: a, strip_prefix: "/t/:id" }`, ['3:50: routes.0.strip_prefix: only fixed segments can be stripped, not ":name" or "*"']],
-      ['a prefix that ends in a slash', `${UP}routes:\n  - { path: "/api/*", action: a, strip_prefix: /api/ }`, ['3:48: routes.0.strip_prefix: remove the trailing "/"']],
+      ['a prefix of another path', `${UP}routes:\n  - { path: "/api/*", action: a, strip_prefix: /app }`, ['3:48: routes.0.strip_prefix: expected whole fixed segments that the path of the route begins with, without a trailing "/"']],
+      ['half a segment', `${UP}routes:\n  - { path: "/api/*", action: a, strip_prefix: /ap }`, ['3:48: routes.0.strip_prefix: expected whole fixed segments that the path of the route begins with, without a trailing "/"']],
+      ['a prefix that is longer than the path', `${UP}routes:\n  - { path: /api, action: a, strip_prefix: /api/v1 }`, ['3:44: routes.0.strip_prefix: expected whole fixed segments that the path of the route begins with, without a trailing "/"']],
+      ['a prefix with a parameter', `${UP}routes:\n  - { path: "/t/:id/*", action: a, strip_prefix: "/t/:id" }`, ['3:50: routes.0.strip_prefix: expected whole fixed segments that the path of the route begins with, without a trailing "/"']],
+      ['a prefix that ends in a slash', `${UP}routes:\n  - { path: "/api/*", action: a, strip_prefix: /api/ }`, ['3:48: routes.0.strip_prefix: expected whole fixed segments that the path of the route begins with, without a trailing "/"']],
       ['an empty prefix', `${UP}routes:\n  - { path: "/api/*", action: a, strip_prefix: / }`, ['3:48: routes.0.strip_prefix: expected a path like /api']],
       ['ambiguous: only one is stripped', `${UP}routes:\n  - { path: "/a/:x/c", action: a }\n  - { path: "/a/b/:y", action: a, strip_prefix: /a }`, ['4:13: routes.1.path: /a/b/:y and /a/:x/c (routes.0) both match /a/b/c and neither is more specific; add a route for /a/b/c']],
       ['ambiguous: only one takes a body', `${UP}routes:\n  - { path: "/a/:x/c", action: a }\n  - { path: "/a/b/:y", action: a, body_on_read: allow }`, ['4:13: routes.1.path: /a/b/:y and /a/:x/c (routes.0) both match /a/b/c and neither is more specific; add a route for /a/b/c']],
@@ -205,7 +206,7 @@ t.test('each fault of a configuration has its position and the fix', async (t) =
       ['no directory file', `${UP}directory: { file: /none/d.yaml }`, ['2:20: directory.file: file not found; write its path, relative to the folder of this file']],
       ['two directories', `${UP}directory: { file: ./f.yaml, http: { url: "http://a" } }`, ['2:12: directory: set either file or http, not both']],
       ['account source without a scheme', `${UP}directory: { http: { url: "localhost:4000" } }`, ['2:27: directory.http.url: expected an http:// or https:// URL without user or fragment']],
-      ['an invalid range', `${UP}listen: { trusted_proxies: [10.0.0.0/99] }`, ['2:29: listen.trusted_proxies.0: expected an address or a range like 10.0.0.0/8']],
+      ['an invalid range', `${UP}listen: { trusted_proxies: [10.0.0.0/99] }`, ['2:29: listen.trusted_proxies.0: expected an address or a range like 10.0.0.0/8, without bits set after the prefix']],
       ['an origin with a path', `${UP}listen: { public_origins: [https://api.example/] }`, ['2:28: listen.public_origins.0: expected an origin as browsers send it, like https://api.example:8443, without a default port, a path or "/" at its end']],
       ['an identity header that frames the request', `${UP}identity: { headers: { role: Content-Length } }`, ['2:30: identity.headers.role: this header already has a different meaning; choose another name']],
       ['an identity header that is the credential', `${UP}identity: { headers: { role: service-key } }`, ['2:30: identity.headers.role: this header already has a different meaning; choose another name']],
@@ -256,7 +257,7 @@ t.test('each fault of a configuration has its position and the fix', async (t) =
       ['a route at the ready path', `${UP}listen: { ready_path: /ready }\nroutes: [{ path: /ready, action: a, methods: [GET] }]`, ['3:18: routes.0.path: /ready is a built-in endpoint; remove the route']],
       ['no space after a colon', 'upstream:http://a', ['1:1: expected a mapping like { key: value }, found text']],
       ['a size in another notation', `${UP}limits: { body_size: 64KB }`, ['2:22: limits.body_size: expected a size like 64KiB or 1MiB']],
-      ['a duration in another notation', `${UP}limits: { head_timeout: 30sec }`, ['2:25: limits.head_timeout: expected a duration like 250ms, 30s, 15m, 12h or 7d']],
+      ['a duration in another notation', `${UP}limits: { head_timeout: 30sec }`, ['2:25: limits.head_timeout: expected a duration of one number and unit, like 250ms, 30s, 15m, 12h or 7d']],
       ['an action in upper case', `${UP}routes: [{ path: /a, action: Site }]`, ['2:30: routes.0.action: expected an action of lower-case letters, digits and "_", like billing or billing:read']],
       ['a word instead of a route', `${UP}default_route: deny`, ['2:16: default_route: expected a mapping, found text; write default_route: { auth: deny }']],
       ['a URL instead of a store', `${UP}store: redis://:secret@a`, ['2:8: store: expected lmdb, redis or postgres, found text; write store: { type: redis, url: redis://127.0.0.1:6379/0 }']],
@@ -281,26 +282,26 @@ t.test('each fault of a configuration has its position and the fix', async (t) =
       ['cors without origins', `${UP}cors: {}`, ['2:7: cors.origins: expected a list of origins like [https://app.example, "null"], or "*" for every origin; write origins: [https://app.example]']],
       ['cors with a single origin', `${UP}cors: { origins: https://app.example }`, ['2:18: cors.origins: expected a list of origins like [https://app.example, "null"], or "*" for every origin, found text; write origins: [https://app.example]']],
       ...([
-        ['a slash after an origin', 'https://app.example/', '; write https://app.example'],
-        ['a path after an origin', 'https://app.example/a', '; write https://app.example'],
-        ['the default port of HTTPS', 'https://app.example:443', '; write https://app.example'],
-        ['the default port of HTTP', 'http://app.example:80', '; write http://app.example'],
-        ['a host in upper case', 'https://App.Example', '; write https://app.example'],
-        ['a scheme in upper case', 'HTTPS://app.example', '; write https://app.example'],
-        ['a user in an origin', 'https://a@app.example', '; write https://app.example'],
-        ['a query in an origin', 'https://app.example?a', '; write https://app.example'],
-        ['a host that is no ASCII', 'https://b\u00fccher.example', '; write https://xn--bcher-kva.example'],
-        ['a host alone', 'app.example', ', like https://app.example'],
-        ['a host with a port', 'app.example:8080', ', like https://app.example'],
-        ['an application with a path', 'capacitor://localhost/', ', like https://app.example'],
-      ] as const).map(([name, origin, write]): Row => [name, `${UP}cors:\n  origins: ["${origin}"]`, [`3:13: cors.origins.0: expected an origin as browsers send it: scheme, host and a port that is not the default${write}`]]),
-      ['a pattern of origins', `${UP}cors: { origins: ["https://*.app.example"] }`, ['2:19: cors.origins.0: origins are compared exactly; list each one, or write "*" alone for all']],
-      ['every origin and one more', `${UP}cors: { origins: [https://a.example, "*"] }`, ['2:38: cors.origins.1: "*" must be the only origin; remove it or the others']],
+        ['a slash after an origin', 'https://app.example/'],
+        ['a path after an origin', 'https://app.example/a'],
+        ['the default port of HTTPS', 'https://app.example:443'],
+        ['the default port of HTTP', 'http://app.example:80'],
+        ['a host in upper case', 'https://App.Example'],
+        ['a scheme in upper case', 'HTTPS://app.example'],
+        ['a user in an origin', 'https://a@app.example'],
+        ['a query in an origin', 'https://app.example?a'],
+        ['a host that is no ASCII', 'https://b\u00fccher.example'],
+        ['a host alone', 'app.example'],
+        ['a host with a port', 'app.example:8080'],
+        ['an application with a path', 'capacitor://localhost/'],
+        ['a pattern of origins', 'https://*.app.example'],
+      ] as const).map(([name, origin]): Row => [name, `${UP}cors:\n  origins: ["${origin}"]`, [`3:13: cors.origins.0: ${NO_ORIGIN}`]]),
+      ['every origin and one more', `${UP}cors: { origins: [https://a.example, "*"] }`, [`2:38: cors.origins.1: ${NO_ORIGIN}`]],
       ['an origin that is nothing', `${UP}cors: { origins: [null] }`, ['2:18: cors.origins: expected a list of origins like [https://app.example, "null"], or "*" for every origin, found a list; write origins: [https://app.example]']],
-      ['an origin that was expanded', `${UP}cors: { origins: ["\${URL}/"] }`, ['2:19: cors.origins.0: expected an origin as browsers send it: scheme, host and a port that is not the default, like https://app.example']],
+      ['an origin that was expanded', `${UP}cors: { origins: ["\${URL}/"] }`, [`2:19: cors.origins.0: ${NO_ORIGIN}`]],
       ['credentials for everybody', `${UP}cors: { origins: "*", credentials: true }`, ['2:36: cors.credentials: browsers refuse credentials with origins: "*"; list the origins']],
       ['credentials for everybody, on a route', `${UP}routes:\n  - { path: /a, action: a, cors: { origins: ["*"], credentials: true } }`, ['3:65: routes.0.cors.credentials: browsers refuse credentials with origins: "*"; list the origins']],
-      ['an origin of the default route', `${UP}default_route: { cors: { origins: [https://a/] } }`, ['2:36: default_route.cors.origins.0: expected an origin as browsers send it: scheme, host and a port that is not the default; write https://a']],
+      ['an origin of the default route', `${UP}default_route: { cors: { origins: [https://a/] } }`, [`2:36: default_route.cors.origins.0: ${NO_ORIGIN}`]],
       ['every header', `${UP}cors: { origins: "*", headers: ["*"], expose: ["*"] }`, ['2:33: cors.headers.0: expected a header name; list each header', '2:48: cors.expose.0: expected a header name; list each header']],
       ['a method that is not served', `${UP}cors: { origins: "*", methods: [FETCH] }`, ['2:33: cors.methods.0: expected a registered method like GET, or PURGE (did you mean "PATCH"?)']],
       ['unknown key of the cors of a route', `${UP}routes:\n  - { path: /a, action: a, cors: { origins: "*", header: [] } }`, ['3:50: unknown key "header" (did you mean "headers"?)']],
@@ -531,25 +532,6 @@ t.test('for true instead of a section, the fault shows how to write it', async (
     ]);
 });
 
-t.test('warns of an upstream with the address of the public port', async (t) => {
-  const cases: readonly [text: string, lines: readonly (number | null)[]][] = [
-    ['upstream: http://localhost:8080', [1]],
-    ['workers: 2\nupstream: http://127.0.0.1:8080', [2]],
-    ['listen: { port: 443 }\nupstream: https://[::1]', [2]],
-    ['listen: { host: 10.1.1.1, port: 80 }\nupstreams:\n  api: { urls: ["http://10.1.1.2", "http://10.1.1.1"] }', [3]],
-    ['listen: { host: 10.1.1.1 }\nupstream: http://127.0.0.1:8080', []],
-    ['listen: { port: 0 }\nupstream: http://127.0.0.1', []],
-    ['listen: { port: 443 }\nupstream: http://127.0.0.1', []],
-    ['upstream: http://10.1.1.1:8080', []],
-  ];
-  for (const [text, expected] of cases) {
-    const file = join(temporaryFolder(t), 'latchkey.yaml');
-    writeFileSync(file, text);
-    const { config, lines } = loadConfig(file);
-    t.same(upstreamWarnings(config, lines).map(({ line }) => line), expected, text);
-  }
-}); // prettier-ignore
-
 t.test('identity.claims, and where JWTs are: names with another meaning', async (t) => {
   const issuer = (more: string) =>
     `${UP}jwt_issuers: [{ name: ci, issuer: 'https://ci.example', audience: [a, b], ${more}, subjects: [{ claims: { sub: a }, customer_id: C1, role: user }] }]\n`;
@@ -597,7 +579,7 @@ t.test('warns of claim names that will not match what was meant', async (t) => {
 
 t.test('warns of a public site that gets the Host of clients, unless host says so', async (t) => {
   const cases: readonly [upstreams: string, expected: RegExp | undefined][] = [
-    ['upstream: https://api.service.example', /api\.service\.example probably expects its own; write host: upstream in upstreams: \{ api: \{ url: \.\.\., host: upstream \} \}/],
+    ['upstream: https://api.service.example', /api\.service\.example probably expects its own; write host: upstream .* in upstreams: \{ api: \{ url: \.\.\., host: upstream \} \}/],
     ['upstreams: { a: { urls: ["https://b.example:8443", "https://c.example"] } }', /b\.example:8443 probably expects its own; write host: upstream \(or host: preserve/],
     ...['upstream', 'preserve', 'c.example'].map((host): [string, undefined] => [`upstreams: { a: { url: https://b.example, host: ${host} } }`, undefined]),
     ...['http://b.example', 'https://10.0.0.1', 'https://[2001:db8::1]', 'https://localhost', 'https://api', 'https://api.internal', 'https://api.ns.svc', 'https://api.ns.svc.cluster.local', 'unix:///run/a.sock'].map((url): [string, undefined] => [`upstream: ${url}`, undefined]),

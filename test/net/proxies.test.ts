@@ -90,7 +90,7 @@ t.test('spans go to the collector through a proxy, again if it is busy', async (
   t.teardown(() => delete process.env['OTEL_EXPORTER_OTLP_HEADERS']);
   const dropped: unknown[] = [];
   const settings = { otlp: 'http://collector.test', service_name: 'a', sample_ratio: 1 };
-  const tracing = createTracing(settings, { dropped: (...each) => void dropped.push(each) });
+  const tracing = createTracing(settings, (...each) => void dropped.push(each));
   tracing.begin(performance.now(), null).end({ route: null, status: 200, outcome: 'forwarded', values: {} }, null);
   await until(() => seen.length === 2, 'the second attempt');
   await tracing.close();

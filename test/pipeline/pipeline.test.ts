@@ -6,7 +6,7 @@ import t, { type Test as T } from 'tap';
 import { METHODS } from '../../src/domain/methods.js';
 import { syntheticSession } from '../../src/gate/what-if.js';
 import { type Refusal, Unavailable } from '../../src/domain/refusal.js';
-import type { RequestTrace, Tracing } from '../../src/observe/tracing.js';
+import type { RequestTrace, Tracing } from '../../src/observe/tracing/spans.js';
 import { anonymousBodies } from '../../src/http/read-body.js';
 import { refusalReply } from '../../src/http/replies.js';
 import { type Fault, FAULTS } from '../../src/http1/events.js';

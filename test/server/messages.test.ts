@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import t from 'tap';
-import { askWorker, onReports } from '../../src/server/processes/messages.js';
+import { answer, askWorker } from '../../src/server/processes/messages.js';
 import { temporaryFolder } from '../helpers/latchkey.js';
 
 t.test('a worker that has just died is reported, and does not end the primary', async (t) => {
@@ -43,7 +43,7 @@ t.test('commands right after the configuration wait until the worker has handler
       });
       return { file: 'first' };
     };
-    onReports(worker, { hello } as unknown as Parameters<typeof onReports>[1]);
+    answer(worker, { hello });
   });
   const config = { file: 'first' };
   const asked = ['prepare', 'commit', 'counts'];

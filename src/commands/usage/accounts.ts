@@ -55,7 +55,7 @@ function userCommand(): Command {
   const addWithUser = (name: string, work: keyof typeof import('../user.js'), description: string) =>
     add(name, work, description).argument('<login>', 'the login name or the id');
 
-  add('list', 'list', 'list the users').option('--customer <id>', 'only users of this customer');
+  add('list', 'list', 'list the users');
   addWithUser('show', 'show', 'show a user with the active tokens and sessions');
   addWithUser('set-password', 'setPassword', "set a user's password and end the user's sessions").addOption(passwordFileOption());
   addWithUser('enable-otp', 'enableOtp', 'turn on two-factor authentication and show its secret once; replaces an earlier secret');
@@ -69,9 +69,8 @@ function tokenCommand(): Command {
   const token = new Command('token').description('list, show, create, rotate, suspend and revoke API tokens; also while a server is running');
   const add = adderTo(token, tokenWork);
 
-  withUser(add('list', 'list', 'list tokens, oldest first'), 'only those of this user')
-    .option('--customer <id>', 'only tokens of this customer')
-    .option('--limit <n>', 'only the first of them', count);
+  withUser(add('list', 'list', 'list tokens, in parts of 1,000 that are oldest first'), 'only those of this user')
+    .option('--limit <n>', 'at most so many', count);
   add('show <id>', 'show', 'show a token');
   withTokenOptions(add('create', 'create', 'create a token for a user and print its secret, which is shown only once'))
     .requiredOption('--user <login>', 'the owner');

@@ -1,6 +1,7 @@
 import { isIP } from 'node:net';
 import { z } from 'zod';
-import { filePath, integer, orNull, text, browserOrigin, timeLimit, size } from './units.js';
+import { addressRange } from './tokens.js';
+import { filePath, hostName, integer, orNull, text, browserOrigin, timeLimit, size } from './units.js';
 
 /** Hosts that stand for every address of the machine. */
 export const EVERY_ADDRESS: ReadonlySet<string> = new Set(['0.0.0.0', '::']);
@@ -12,8 +13,6 @@ const host = text
   )
   .describe('The address to listen on');
 const port = integer(0, 65_535).describe('The port to listen on; 0 picks a free one');
-
-const HOST_NAME = /^[A-Za-z0-9_](?:[A-Za-z0-9._-]*[A-Za-z0-9_])?$/;
 
 const listener = (defaultHost: string, defaultPort: number) => ({
   host: host.default(defaultHost),
@@ -27,16 +26,6 @@ const tls = z.strictObject({
     .describe('File with the authorities of client certificates (PEM), which clients must then send')
     .meta({ restart: 'presence' }),
 });
-
-const proxyAddress = text.refine(isAddressRange, 'expected an address or a range like 10.0.0.0/8');
-
-function isAddressRange(value: string): boolean {
-  const [address = '', bits, ...rest] = value.split('/');
-  // A zone (RFC 4007) names an interface of this machine; no range has one.
-  const family = address.includes('%') ? 0 : isIP(address);
-  if (family === 0 || rest.length > 0) return false;
-  return bits === undefined || (/^\d{1,3}$/.test(bits) && Number(bits) <= (family === 4 ? 32 : 128));
-}
 
 const PLAIN_PATH = /^(?:\/(?!\.{1,2}(?:\/|$))[A-Za-z0-9._~-]+)+$/;
 
@@ -52,7 +41,7 @@ export const listenSchema = z.strictObject({
     .describe('Whether a port without TLS accepts HTTP/2 (prior knowledge) too')
     .meta({ restart: true }),
   trusted_proxies: z
-    .array(proxyAddress)
+    .array(addressRange)
     .default([])
     .describe('Addresses and ranges of proxies whose X-Forwarded-* fields are trusted'),
   public_origins: z
@@ -66,10 +55,7 @@ export const listenSchema = z.strictObject({
 
 export const adminSchema = z.strictObject({
   ...listener('127.0.0.1', 9901),
-  hosts: z
-    .array(text.regex(HOST_NAME, 'expected a host name without a port: latchkey.example.com'))
-    .default([])
-    .describe('Public host names at which this port accepts requests'),
+  hosts: z.array(hostName).default([]).describe('Public host names at which this port accepts requests'),
 });
 
 export const decisionSchema = z.strictObject({

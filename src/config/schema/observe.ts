@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { text, collectorUrl, flag, integer, durationBetween } from './units.js';
+import { text, collectorUrl, flag, integer, durationBetween, plainUrl } from './units.js';
 import { WEBHOOK_EVENTS } from '../../domain/webhook.js';
 
 const LOG_FIELDS = ['path', 'query', 'client', 'host', 'user_agent', 'timings'] as const;
@@ -67,8 +67,7 @@ const secret = text
 export const webhooksSchema = z
   .array(
     z.strictObject({
-      url: text
-        .refine(isWebhookUrl, 'expected an https:// URL without user or fragment; http:// only with allow_private')
+      url: plainUrl
         .describe('The URL to which each event is sent by POST')
         .meta({ secret: 'path', example: 'https://hooks.example/latchkey' }),
       secret: z
@@ -98,10 +97,4 @@ function isSecret(value: string): boolean {
   if (base64 === undefined || base64.length % 4 !== 0) return false;
   const { length } = Buffer.from(base64, 'base64');
   return length >= KEY_BYTES.min && length <= KEY_BYTES.max;
-}
-
-function isWebhookUrl(value: string): boolean {
-  if (!URL.canParse(value)) return false;
-  const { protocol, username, password, hash } = new URL(value);
-  return /^https?:$/.test(protocol) && `${username}${password}${hash}` === '';
 }

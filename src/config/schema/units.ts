@@ -10,16 +10,11 @@ const UNITS = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 } as con
 /** A century: a time that far ahead still has a four-digit year. */
 const MAX_DURATION_MS = 36_500 * UNITS.d;
 
-const DURATION = 'expected a duration like 250ms, 30s, 15m, 12h or 7d';
+const DURATION = 'expected a duration of one number and unit, like 250ms, 30s, 15m, 12h or 7d';
 
 const durationText = z
   .string(DURATION)
-  .regex(/^\d{1,9}(ms|s|m|h|d)$/, {
-    error: ({ input }) => {
-      const isCompound = typeof input === 'string' && /^(\d+(ms|s|m|h|d)){2,}$/.test(input);
-      return isCompound ? `${DURATION}, with one number and one unit, as 90s for 1m30s` : DURATION;
-    },
-  })
+  .regex(/^\d{1,9}(ms|s|m|h|d)$/, DURATION)
   .refine((text) => !(toMilliseconds(text) > MAX_DURATION_MS), 'expected a duration of at most 36500d')
   .describe('A duration: 250ms, 30s, 15m, 12h, 7d');
 
@@ -201,7 +196,7 @@ export function isKeySetUrl(url: URL): boolean {
   return isPlainUrl(url) && (url.protocol === 'https:' || isLoopback(url.hostname));
 }
 
-export function isLoopback(host: string): boolean {
+function isLoopback(host: string): boolean {
   return host === 'localhost' || host === '[::1]' || /^127(?:\.\d{1,3}){3}$/.test(host);
 }
 

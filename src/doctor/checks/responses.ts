@@ -4,7 +4,8 @@
 
 import { isIP } from 'node:net';
 import type { Check, Deployment, Finding } from '../check.js';
-import { destinationOf, isPrivateAddress, valuesOf, verdictOf } from '../client.js';
+import { kindOfAddress } from '../../net/pinned-lookup.js';
+import { destinationOf, valuesOf, verdictOf } from '../client.js';
 import { describeAnswer, findingOf } from '../compare.js';
 
 export const redirects: Check = {
@@ -44,7 +45,7 @@ async function examine(deployment: Deployment, location: string): Promise<Findin
 
 function isInternal(hostname: string): boolean {
   const host = hostname.replace(/^\[|\]$/g, '');
-  if (isIP(host) !== 0) return isPrivateAddress(host);
+  if (isIP(host) !== 0) return kindOfAddress(host) === 'private';
   return !host.includes('.') || /\.(?:svc|local|internal|localhost)$/.test(host);
 }
 

@@ -1,11 +1,11 @@
 import { isIP } from 'node:net';
 import type { PeerCertificate, SecureVersion, TLSSocket } from 'node:tls';
+import { kindOfAddress } from '../../net/pinned-lookup.js';
 import type { Check, Deployment, Finding, Outcome } from '../check.js';
 import {
   type Destination,
   destinationOf,
   isLoopback,
-  isPrivateAddress,
   type ProbeResponse,
   valuesOf,
   withTls,
@@ -13,19 +13,13 @@ import {
   verdictOf,
 } from '../client.js';
 import { describeAnswer, findingOf, shapeOf } from '../compare.js';
+import { describeSystemError } from '../../util/system-error.js';
 
 const DAY_MS = 86_400_000;
 /** Days before the expiry of a certificate at which its renewal is late. */
 const SOON_DAYS = 14;
 
 const OLD_VERSIONS: readonly SecureVersion[] = ['TLSv1', 'TLSv1.1'];
-
-const CHAIN_FAULTS: Readonly<Record<string, string>> = {
-  DEPTH_ZERO_SELF_SIGNED_CERT: 'The certificate is self-signed',
-  UNABLE_TO_VERIFY_LEAF_SIGNATURE: 'The issuer of the certificate is not known, or an intermediate certificate is missing',
-  CERT_HAS_EXPIRED: 'A certificate of the chain is not valid now',
-  ERR_TLS_CERT_ALTNAME_INVALID: 'The certificate is for other names',
-}; // prettier-ignore
 
 export const tls: Check = {
   name: 'tls',
@@ -45,7 +39,7 @@ function withoutTls({ to, answers }: Deployment): Outcome {
   const isInside = !to.host.includes('.') || /\.(?:svc|local|internal|localhost)$|\.svc\.cluster\.local$/.test(to.host);
   if (isLoopback(remote)) return { findings: [], seen: 'plain HTTP on loopback' };
   if (isInside && isIP(to.host) === 0) return { findings: [], seen: 'plain HTTP, by a name of a private network' };
-  const severity = isPrivateAddress(remote) ? 'warning' : 'serious';
+  const severity = kindOfAddress(remote) === 'private' ? 'warning' : 'serious';
   return { findings: findingOf(severity, 'The API is served without TLS', [`${to.authority} is ${remote}`], USE_TLS), seen: '' };
 } // prettier-ignore
 
@@ -68,7 +62,7 @@ function certificateFindings(socket: TLSSocket): Finding[] {
   const fault = codeOf(socket.authorizationError);
   const isSaid = findings.length > 0 && (fault === 'CERT_HAS_EXPIRED' || fault === 'CERT_NOT_YET_VALID');
   if (fault !== '' && !isSaid)
-    findings.push(certificateFinding(CHAIN_FAULTS[fault] ?? `The certificate is not trusted (${fault})`, certificate));
+    findings.push(certificateFinding(`The certificate is not trusted: ${describeSystemError({ code: fault })}`, certificate));
   return findings;
 } // prettier-ignore
 

@@ -80,10 +80,6 @@ export class Counts extends SummedMetric {
   protected samples(): Sample[] {
     return this.#series.map(({ labels, series }) => ({ labels, value: series.value }));
   }
-
-  reset(): void {
-    for (const { series } of this.#series) series.value = 0;
-  }
 }
 
 /** Upper bounds in seconds, from an in-memory decision (50 µs) to the longest configured waits (30 s). */
@@ -121,11 +117,6 @@ export class Histogram extends SummedMetric {
     return [...this.#series].flatMap(([value, series]) =>
       series.samples(this.name, this.#label === null ? {} : { [this.#label]: value }),
     );
-  }
-
-  reset(): void {
-    this.#series.clear();
-    if (this.#label === null) this.of('');
   }
 }
 

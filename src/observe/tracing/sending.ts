@@ -8,7 +8,6 @@ import {
 } from '@opentelemetry/sdk-trace-base';
 import { fetchLimited, openAgent } from '../../net/fetch-limited.js';
 import { createLogThrottle } from '../../util/time.js';
-import type { TracingEvents } from '../tracing.js';
 
 /** Maximum number of spans that wait for the collector; further ones are dropped. */
 const MAX_WAITING = 8_192;
@@ -29,20 +28,30 @@ type Code = Parameters<Parameters<SpanExporter['export']>[1]>[0]['code'];
 /** `ExportResultCode.SUCCESS` */
 const SUCCESS = 0 as Code; // oxlint-disable-line typescript/no-unsafe-enum-assignment -- its enumeration is in a package that is none of ours
 
+/** @param reason given for the first loss in a while; null in between */
+export type OnDropped = (spans: number, reason: string | null) => void;
+
+const LIMITS = { timeout: TIMEOUT_MS, maxBody: MAX_ANSWER };
+
 /**
  * Sends spans in batches, in the background. Requests never wait for it: when too many spans are
  * queued, or the collector does not accept them, spans are dropped and counted.
  */
-export function createSending(url: string, events: TracingEvents): SpanProcessor {
+export function createSending(url: string, onDropped: OnDropped): SpanProcessor {
   const throttle = createLogThrottle(LOG_INTERVAL_MS);
   const drop = (spans: number, reason: string): void =>
-    events.dropped(spans, throttle() === undefined ? null : reason);
+    onDropped(spans, throttle() === undefined ? null : reason);
+  const headers = { ...headersOfEnvironment(), 'Content-Type': 'application/json' };
+  let agent: ReturnType<typeof openAgent> | undefined;
+  const post = async (body: string, timeout: number): Promise<number> => {
+    const ofUrl = await (agent ??= openAgent(LIMITS, CONNECTIONS));
+    const options = { ...LIMITS, timeout, method: 'POST', headers, body, agent: ofUrl } as const;
+    return (await fetchLimited(url, options)).status;
+  };
   let waiting = 0;
-  const collector = new Collector(url);
   const exporter: SpanExporter = {
     export: (spans, done) => {
-      collector
-        .send(spans)
+      send(spans, post)
         .catch((error: Error) => drop(spans.length, error.message))
         .finally(() => {
           waiting -= spans.length;
@@ -50,7 +59,7 @@ export function createSending(url: string, events: TracingEvents): SpanProcessor
           done({ code: SUCCESS });
         });
     },
-    shutdown: () => collector.close(),
+    shutdown: async () => (await agent)?.close(),
   };
   const batches = new BatchSpanProcessor(exporter, {
     maxQueueSize: MAX_WAITING,
@@ -73,40 +82,21 @@ export function createSending(url: string, events: TracingEvents): SpanProcessor
   };
 }
 
-/** A collector that takes spans by OTLP over HTTP, as JSON. */
-class Collector {
-  readonly #url: string;
-  readonly #headers = { ...headersOfEnvironment(), 'Content-Type': 'application/json' };
-  #agent: ReturnType<typeof openAgent> | undefined;
-
-  constructor(url: string) {
-    this.#url = url;
-  }
-
-  /** Sends spans until they are accepted. @throws Error that says why they are not */
-  async send(spans: ReadableSpan[]): Promise<void> {
-    const body = Buffer.from(JsonTraceSerializer.serializeRequest(spans) ?? []).toString();
-    const end = performance.now() + TIMEOUT_MS;
-    for (;;) {
-      const timeout = Math.max(1, Math.ceil(end - performance.now()));
-      const status = await this.#post(body, timeout).catch((error: Error) => error);
-      if (typeof status === 'number' && status < 300) return;
-      const passes = typeof status !== 'number' || RETRYABLE.has(status);
-      if (!passes || performance.now() + RETRY_MS >= end)
-        throw typeof status === 'number' ? new Error(`the collector responded with ${status}`) : status;
-      await sleep(RETRY_MS);
-    }
-  }
-
-  async #post(body: string, timeout: number): Promise<number> {
-    const limits = { timeout: TIMEOUT_MS, maxBody: MAX_ANSWER };
-    const agent = await (this.#agent ??= openAgent(limits, CONNECTIONS));
-    const options = { ...limits, timeout, method: 'POST', headers: this.#headers, body, agent } as const;
-    return (await fetchLimited(this.#url, options)).status;
-  }
-
-  async close(): Promise<void> {
-    await (await this.#agent)?.close();
+/** Sends spans by OTLP as JSON until they are accepted. @throws Error that says why they are not */
+async function send(
+  spans: ReadableSpan[],
+  post: (body: string, timeout: number) => Promise<number>,
+): Promise<void> {
+  const body = Buffer.from(JsonTraceSerializer.serializeRequest(spans) ?? []).toString();
+  const end = performance.now() + TIMEOUT_MS;
+  for (;;) {
+    const timeout = Math.max(1, Math.ceil(end - performance.now()));
+    const status = await post(body, timeout).catch((error: Error) => error);
+    if (typeof status === 'number' && status < 300) return;
+    const passes = typeof status !== 'number' || RETRYABLE.has(status);
+    if (!passes || performance.now() + RETRY_MS >= end)
+      throw typeof status === 'number' ? new Error(`the collector responded with ${status}`) : status;
+    await sleep(RETRY_MS);
   }
 }
 

@@ -22,18 +22,51 @@ import type { Config } from '../../config/schema/config.js';
 import { portOf } from '../../util/addresses.js';
 import { maskedStart, ownCopy } from '../../util/text.js';
 import { readVersion } from '../../files/files.js';
-import { createSending } from './sending.js';
-import {
-  currentTrace,
-  type RequestTrace,
-  type TracedCall,
-  type TracedEnd,
-  type TracedParent,
-  type TracedRequest,
-  type TracedValues,
-  type Tracing,
-  type TracingEvents,
-} from '../tracing.js';
+import { createSending, type OnDropped } from './sending.js';
+import { currentTrace } from '../tracing.js';
+
+/** What a trace records about a request when its head is read. */
+interface TracedRequest {
+  readonly method: string;
+  /** Without the query. */
+  readonly path: string;
+  readonly scheme: 'http' | 'https';
+  readonly host: string;
+  readonly client: string;
+  readonly userAgent: string | undefined;
+  /** The sender's span. */
+  readonly parent: TracedParent | undefined;
+}
+
+interface TracedParent {
+  readonly traceId: string;
+  readonly spanId: string;
+  /** Whether the trace is sampled; undefined when the sender is not trusted. */
+  readonly sampled: boolean | undefined;
+}
+
+interface TracedCall {
+  readonly upstream: string;
+  /** `https://api.internal:8443` or `unix:///run/api.sock`; null when there are several addresses. */
+  readonly origin: string | null;
+  readonly method: string;
+  /** Without the query. */
+  readonly path: string;
+}
+
+/** Span attributes; null and undefined ones are left out. */
+type TracedValues = Readonly<Record<string, string | number | null | undefined>>;
+
+interface TracedEnd {
+  readonly route: string | null;
+  readonly status: number | null;
+  readonly outcome: string;
+  readonly values: TracedValues;
+}
+
+export type Tracing = ReturnType<typeof createTracing>;
+/** The spans of one request. Times are those of `performance.now()`. */
+export type RequestTrace = Pick<Spans, keyof Spans>;
 
 const PATH = '/v1/traces';
 /** Maximum time that an exiting process waits for its collector. */
@@ -43,8 +76,8 @@ const UNIX = 'unix://';
 /** Maximum length of an attribute value. */
 const MAX_VALUE = 512;
 
-/** Implements {@link Tracing} with the OpenTelemetry SDK. Nothing is registered globally. */
-export function createTracing(settings: NonNullable<Config['tracing']>, events: TracingEvents): Tracing {
+/** Creates the spans of requests with the OpenTelemetry SDK. Nothing is registered globally. */
+export function createTracing(settings: NonNullable<Config['tracing']>, onDropped: OnDropped) {
   const base = settings.otlp.replace(/\/+$/, '');
   const provider = new BasicTracerProvider({
     resource: resourceFromAttributes({
@@ -55,17 +88,19 @@ export function createTracing(settings: NonNullable<Config['tracing']>, events: 
     }),
     sampler: new ParentBasedSampler({ root: new TraceIdRatioBasedSampler(settings.sample_ratio) }),
     spanLimits: { attributeValueLengthLimit: MAX_VALUE },
-    spanProcessors: [createSending(base.endsWith(PATH) ? base : base + PATH, events)],
+    spanProcessors: [createSending(base.endsWith(PATH) ? base : base + PATH, onDropped)],
   });
   const tracer = provider.getTracer('latchkey');
   return {
-    begin: (startedAt, request) => {
+    /** @param request null when the head could not be read */
+    begin: (startedAt: number, request: TracedRequest | null): RequestTrace => {
       const parent = request?.parent;
       // Sampling is decided anew: an untrusted client could have chosen a trace id that is always sampled.
       const sampled = parent?.sampled ?? Math.random() < settings.sample_ratio;
       const context = parent === undefined ? ROOT_CONTEXT : contextOf(parent, sampled);
       return new Spans(tracer, startedAt, request, context);
     },
+    /** Sends buffered spans, within a time limit. */
     close: async () => {
       let timer: NodeJS.Timeout | undefined;
       const late = new Promise<void>((resolve) => (timer = setTimeout(resolve, CLOSE_MS)));
@@ -76,7 +111,7 @@ export function createTracing(settings: NonNullable<Config['tracing']>, events: 
 }
 
 /** The spans of one request: its own, with those of the gate, the store and the upstream as children. */
-class Spans implements RequestTrace {
+class Spans {
   readonly traceId: string;
   readonly #tracer: Tracer;
   readonly #request: TracedRequest | null;
@@ -99,6 +134,7 @@ class Spans implements RequestTrace {
     if (request !== null) this.#gate = tracer.startSpan('gate', { startTime }, this.#inServer);
   }
 
+  /** Runs a function; its store operations become part of this trace. */
   run<T>(work: () => T): T {
     return currentTrace.run(this, work);
   }
@@ -116,6 +152,7 @@ class Spans implements RequestTrace {
     span.end(this.#epoch + performance.now());
   }
 
+  /** Ends the gate's span. */
   decided(at: number, values: TracedValues): void {
     const gate = this.#gate;
     if (gate === undefined) return;
@@ -125,6 +162,7 @@ class Spans implements RequestTrace {
     gate.end(this.#epoch + at);
   }
 
+  /** Begins the upstream's span, and returns the `traceparent` to send. */
   call({ upstream, origin, method, path }: TracedCall): string {
     const span = this.#tracer.startSpan(
       method,
@@ -141,6 +179,7 @@ class Spans implements RequestTrace {
     return `00-${traceId}-${spanId}-${traceFlags.toString(16).padStart(2, '0')}`;
   }
 
+  /** @param upstreamStatus null when the upstream did not respond */
   end({ route, status, outcome, values }: TracedEnd, upstreamStatus: number | null): void {
     const at = performance.now();
     this.decided(at, {});

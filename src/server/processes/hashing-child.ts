@@ -9,14 +9,10 @@ import { answer } from './messages.js';
 
 const LOW_PRIORITY = 10;
 
-/** On Linux the priority is per thread: set for all that run, and inherited by later ones. */
-function yieldToOthers(): void {
-  setPriority(LOW_PRIORITY);
-  for (const thread of readdirSync('/proc/self/task')) setPriority(Number(thread), LOW_PRIORITY);
-}
-
 try {
-  yieldToOthers();
+  setPriority(LOW_PRIORITY);
+  // On Linux the priority is per thread: set for all that run, and inherited by later ones.
+  for (const thread of readdirSync('/proc/self/task')) setPriority(Number(thread), LOW_PRIORITY);
 } catch {
   // Elsewhere the priority is per process. Where none can be set, hashing competes with serving.
 }

@@ -108,10 +108,6 @@ export function answer<Name extends string>(peer: Peer, handlers: Handlers<Name>
   });
 } // prettier-ignore
 
-export function onReports(worker: ClusterWorker, handlers: Handlers<Report>): void {
-  answer(worker, handlers);
-}
-
 let answerPrimaryWith: (handlers: Handlers<Command>) => void = () => undefined;
 
 /** Answers the commands of the primary, those received since the configuration first. */

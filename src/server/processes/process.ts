@@ -4,7 +4,7 @@ import { setFlagsFromString } from 'node:v8';
 import type { Config } from '../../config/schema/config.js';
 import type { Log, LogSink } from '../../observe/log.js';
 import { metrics } from '../../observe/metrics.js';
-import type { Tracing } from '../../observe/tracing.js';
+import type { Tracing } from '../../observe/tracing/spans.js';
 import { isEnd, releaseSignals } from './early-signals.js';
 
 /**
@@ -67,30 +67,31 @@ export function tuneHeap(): void {
  * @param serves whether this process serves requests; if not, it may still send webhooks
  */
 export async function loadModules(
-  config: Pick<Config, 'directory' | 'jwt_issuers' | 'login' | 'webhooks'>,
+  {
+    directory,
+    jwt_issuers,
+    login,
+    webhooks,
+  }: Pick<Config, 'directory' | 'jwt_issuers' | 'login' | 'webhooks'>,
   serves = true,
 ): Promise<void> {
-  const sendsWebhooks = config.webhooks.length > 0;
-  const delivers = sendsWebhooks ? [import('../../webhooks/deliver.js'), import('undici')] : [];
-  if (!serves) return void (await Promise.all(delivers));
-  const usesProviders = config.login.oidc.length > 0;
-  const usesIssuers = config.jwt_issuers.length > 0;
-  const loads: Promise<unknown>[] = [...delivers];
-  if (usesProviders) loads.push(import('../../accounts/oidc/provider.js'));
-  if (usesIssuers) loads.push(import('../../accounts/jwt/verifier.js'));
-  const sends = usesProviders || usesIssuers || config.directory.http !== null;
-  if (sends) loads.push(import('undici'));
-  await Promise.all(loads);
+  const sends = webhooks.length > 0;
+  const verifies = serves && jwt_issuers.length > 0;
+  const logsIn = serves && login.oidc.length > 0;
+  await Promise.all([
+    sends && import('../../webhooks/deliver.js'),
+    verifies && import('../../accounts/jwt/verifier.js'),
+    logsIn && import('../../accounts/oidc/provider.js'),
+    (sends || verifies || logsIn || (serves && directory.http !== null)) && import('undici'),
+  ]);
 }
 
 export async function startTracing({ tracing }: Config, log: Log): Promise<Tracing | undefined> {
   if (tracing === null) return undefined;
   // Processes without tracing do not load the SDK.
   const { createTracing } = await import('../../observe/tracing/spans.js');
-  return createTracing(tracing, {
-    dropped: (spans, reason) => {
-      metrics.droppedSpans.inc(spans);
-      if (reason !== null) log.warn({ reason, otlp: tracing.otlp }, 'trace export failed; spans dropped');
-    },
+  return createTracing(tracing, (spans, reason) => {
+    metrics.droppedSpans.inc(spans);
+    if (reason !== null) log.warn({ reason, otlp: tracing.otlp }, 'trace export failed; spans dropped');
   });
 }

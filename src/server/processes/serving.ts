@@ -1,7 +1,7 @@
 import type { LoadedConfig } from '../../config/load.js';
 import type { LogSink } from '../../observe/log.js';
 import { metrics, readMetrics, renderMetrics, renderSum, sumOfCounts } from '../../observe/metrics.js';
-import type { Tracing } from '../../observe/tracing.js';
+import type { Tracing } from '../../observe/tracing/spans.js';
 import type { ShadowDifferenceCounts } from '../../pipeline/shadow.js';
 import { noteDeath, ownSidecar } from '../fleet.js';
 import { sumDifferences } from '../shadow.js';
@@ -34,9 +34,7 @@ export async function startAlone(
   const worker = await startWorker(loaded, opened, log, tracing);
   metrics.servingWorkers.set(1);
   return {
-    url: worker.url,
-    decisionUrl: worker.decisionUrl,
-    grpcUrl: worker.grpcUrl,
+    ...worker,
     size: () => 1,
     metrics: renderMetrics,
     casualties: async () => worker.casualties(),
@@ -45,7 +43,6 @@ export async function startAlone(
       return { commit: async () => commit(), abort };
     },
     reopenAudit: async () => undefined,
-    drain: () => worker.drain(),
   };
 }
 

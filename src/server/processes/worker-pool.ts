@@ -3,7 +3,7 @@ import type { LoadedConfig } from '../../config/load.js';
 import type { Log } from '../../observe/log.js';
 import { metrics } from '../../observe/metrics.js';
 import { MAX_TIMER_MS } from '../../util/time.js';
-import { type Counts, onReports, type ServedUrls } from './messages.js';
+import { answer, type Counts, type Report, type ServedUrls } from './messages.js';
 
 const FIRST_RESPAWN_MS = 100;
 const MAX_RESPAWN_MS = 10_000;
@@ -96,7 +96,7 @@ export class WorkerPool {
     const member: PooledWorker = { worker, startedAt: performance.now(), isConfigured: false, phase: 'starting' };
     this.#members.add(member);
     return new Promise((serves, fails) => {
-      onReports(worker, {
+      answer<Report>(worker, {
         hello: () => {
           member.isConfigured = true;
           return current();

@@ -14,13 +14,12 @@ import {
   type PublicServer,
 } from '../../listeners/server.js';
 import { createDecisionListener, denial } from '../../listeners/decision/check.js';
-import type { createGrpcServer } from '../../listeners/decision/grpc/server.js';
 import { createRequestListener, refusalOutside } from '../../listeners/http.js';
 import { createUpgradeListener } from '../../listeners/websocket.js';
 import { type Log, useSettings } from '../../observe/log.js';
 import { watchAddresses } from '../../observe/metrics.js';
 import { readUpstreamLoads } from '../../observe/metrics/requests.js';
-import type { Tracing } from '../../observe/tracing.js';
+import type { Tracing } from '../../observe/tracing/spans.js';
 import type { ShadowDifferences } from '../../pipeline/shadow.js';
 import { StreamRevalidator } from '../../pipeline/streams.js';
 import { type UnreadableInput, recordUnreadable } from '../../pipeline/access-log.js';
@@ -85,7 +84,7 @@ export async function startWorker(loaded: LoadedConfig, opened: OpenedStore, log
           fault,
           answerOf: denial,
         });
-  const grpc = grpcAddress === null ? null : await startGrpc(limits, serving, fault);
+  const grpc = grpcAddress === null ? null : (await loadGrpc()).createGrpcServer(limits, serving, fault);
   const servers = [server, decision, grpc].filter((each) => each !== null);
   limitConnections(servers, limits.connections, log);
   // All workers must listen in this order: ports that the system picks are shared by request order.
@@ -157,10 +156,7 @@ export async function startWorker(loaded: LoadedConfig, opened: OpenedStore, log
 }
 
 /** Loads the gRPC library only where it is used. */
-async function startGrpc(...args: Parameters<typeof createGrpcServer>): Promise<PublicServer> {
-  const loaded = await import('../../listeners/decision/grpc/server.js');
-  return loaded.createGrpcServer(...args);
-}
+const loadGrpc = async () => import('../../listeners/decision/grpc/server.js');
 
 const IDLE_SWEEP_MS = 50;
 /**

@@ -106,6 +106,7 @@ export function reportLink(
   name: 'Redis' | 'PostgreSQL',
   dataLossRisks: () => Promise<readonly string[]>,
 ): void {
+  const isRedis = name === 'Redis';
   let skewed = false;
   let knownRisks: readonly string[] = [];
   /** Warns of each reason once, also of those that arise later. If the store cannot say, it is asked again. */
@@ -113,7 +114,10 @@ export function reportLink(
     dataLossRisks().then(
       (reasons) => {
         for (const reason of reasons.filter((each) => !knownRisks.includes(each)))
-          log.warn({ reason }, `${name} may lose acknowledged writes`);
+          log.warn(
+            { reason },
+            isRedis ? 'Redis may lose acknowledged writes' : 'PostgreSQL may lose acknowledged writes',
+          );
         knownRisks = reasons;
       },
       () => undefined,
@@ -140,8 +144,14 @@ export function reportLink(
   feed.on('skew', (ms) => {
     storeMetrics.clockSkew.set(Math.abs(ms) / 1000);
     const apart = Math.abs(ms) > MAX_SKEW_MS;
+    const fields = { seconds: Math.round(ms / 1000) };
     if (apart && !skewed)
-      log.warn({ seconds: Math.round(ms / 1000) }, `clock skew between this machine and ${name}`);
+      log.warn(
+        fields,
+        isRedis
+          ? 'clock skew between this machine and Redis'
+          : 'clock skew between this machine and PostgreSQL',
+      );
     skewed = apart;
     warnOfLoss();
   });

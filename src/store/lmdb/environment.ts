@@ -1,7 +1,6 @@
-import { chmodSync, statfsSync } from 'node:fs';
+import { chmodSync, mkdirSync, statfsSync } from 'node:fs';
 import { join } from 'node:path';
 import { ABORT, type Database, open, type RootDatabase } from 'lmdb';
-import { makeFolder } from '../../files/files.js';
 import { StoreUnavailable } from '../faults.js';
 import { isOpenHere, refuseDamaged, refuseForbidden, refuseSameId, unopened } from './unopened.js';
 import { keyOf, QUESTION } from '../core/kinds.js';
@@ -36,7 +35,7 @@ export interface Environment {
 export function openEnvironment(path: string): Environment {
   let openingLock: OpeningLock;
   try {
-    makeFolder(path, 0o700);
+    mkdirSync(path, { recursive: true, mode: 0o700 });
     openingLock = new OpeningLock(path);
   } catch (cause) {
     throw unopened(path, cause);
