@@ -58,15 +58,14 @@ function needKeys(keys: readonly unknown[]): void {
 /** Sends no request, because an upstream may respond to an unexpected one in any way. */
 async function connectTo(address: NetConnectOpts): Promise<void> {
   const socket = connect(address);
-  try {
-    await once(socket, 'connect', { signal: AbortSignal.timeout(TIMEOUT_MS) });
-  } catch (error) {
-    // The name of the check includes the address.
-    const isLate = error instanceof Error && error.name === 'AbortError';
-    throw new Error(isLate ? 'no response in time' : describeSystemError(error));
-  } finally {
-    socket.destroy();
-  }
+  const failed = await once(socket, 'connect', { signal: AbortSignal.timeout(TIMEOUT_MS) }).then(
+    () => undefined,
+    (error: Error) => error,
+  );
+  socket.destroy();
+  if (failed === undefined) return;
+  // The name of the check includes the address.
+  throw new Error(failed.name === 'AbortError' ? 'no response in time' : describeSystemError(failed));
 }
 
 export function reasonOf(error: unknown): string {
