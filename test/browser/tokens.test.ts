@@ -215,13 +215,14 @@ t.test('revokes a token after a question; one that was revoked elsewhere is not 
   t.equal(await dialog.count(), 0);
   t.equal(await page.evaluate('document.activeElement.ariaLabel'), 'Revoke to revoke', 'the focus returns');
   await page.keyboard.press('Enter');
-  let fail: () => Promise<void> = () => Promise.resolve();
+  let fail: (() => Promise<void>) | undefined;
   await page.route('**/tokens/*', (route) => {
     fail = () => route.fulfill({ status: 503, json: {} });
   });
   await page.getByRole('button', { name: 'Revoke token' }).click();
   for (let i = 0; i < 3; i++) await page.keyboard.press('Escape');
-  await fail();
+  await until(() => fail !== undefined, 'the request');
+  await fail?.();
   await dialog.getByRole('alert').getByText('The server cannot do this now.').waitFor();
   await page.unroute('**/tokens/*');
   await page.getByRole('button', { name: 'Revoke token' }).click();
