@@ -1,7 +1,7 @@
 import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from 'node:crypto';
-import { chmodSync, linkSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { chmodSync, linkSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
-import { readRegularFile } from '../files/files.js';
+import { makeFolder, readRegularFile } from '../files/files.js';
 
 const FORMAT = 'v1';
 const KEY_BYTES = 32;
@@ -71,7 +71,7 @@ export class Sealer {
 export function loadSealingKey(file: string): Buffer {
   const known = readKey(file);
   if (known !== undefined) return known;
-  mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
+  makeFolder(dirname(file), 0o700);
   const draft = `${file}.${process.pid}.${randomBytes(4).toString('hex')}`;
   try {
     writeFileSync(draft, randomBytes(KEY_BYTES), { mode: 0o600, flag: 'wx', flush: true });

@@ -1,4 +1,4 @@
-import { lstatSync, mkdirSync, type Stats, statSync, writeFileSync } from 'node:fs';
+import { lstatSync, type Stats, statSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -7,6 +7,7 @@ import { stringify } from 'yaml';
 import { loadDirectory } from '../config/directory.js';
 import { loadConfig } from '../config/load.js';
 import { describeSystemError } from '../util/system-error.js';
+import { makeFolder } from '../files/files.js';
 import { listen } from '../listeners/server.js';
 import { printable } from '../util/text.js';
 import { CommandFailed, shellWord } from './terminal/output.js';
@@ -149,7 +150,7 @@ const OTHERS = 0o077;
 
 function needPrivateFolder(folder: string): void {
   try {
-    mkdirSync(folder, { recursive: true, mode: 0o700 });
+    makeFolder(folder, 0o700);
   } catch (error) {
     throw new CommandFailed(`${folder} cannot be created: ${describeSystemError(error)}; ${OTHER_FOLDER}`);
   }

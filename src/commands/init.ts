@@ -1,8 +1,9 @@
-import { lstat, mkdir, writeFile } from 'node:fs/promises';
+import { lstat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { localHasher, Passwords } from '../accounts/passwords.js';
 import { describeSystemError } from '../util/system-error.js';
 import { parseUpstreamUrl, SOCKET_URL_RULE } from '../domain/urls.js';
+import { makeFolder } from '../files/files.js';
 import { CommandFailed, print, shellWord } from './terminal/output.js';
 import { readNewPassword } from './terminal/password.js';
 
@@ -45,7 +46,7 @@ export async function init(folder: string, options: InitOptions): Promise<void> 
   for (const path of [file, directory]) await refuseExisting(path);
   const hash = await new Passwords(localHasher, 1).hash(await readNewPassword(options));
   try {
-    await mkdir(folder, { recursive: true });
+    makeFolder(folder);
     await writeFile(directory, directoryWith(hash), NEW);
     await writeFile(file, configurationWith(upstream), NEW);
   } catch (error) {

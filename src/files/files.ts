@@ -8,6 +8,8 @@ import {
   constants,
   fchownSync,
   fstatSync,
+  lstatSync,
+  mkdirSync,
   openSync,
   readFileSync,
   statSync,
@@ -33,6 +35,33 @@ export function readRegularFile(file: string, limit = MAX_BYTES): Buffer {
   } finally {
     closeSync(descriptor);
   }
+}
+
+/**
+ * Creates a folder with its parents. `mkdir` of Node with `recursive` never ends where the parent
+ * exists and takes no folder (ENOENT), as in `/proc`.
+ */
+export function makeFolder(path: string, mode = 0o777): void {
+  try {
+    mkdirSync(path, { mode });
+  } catch (error) {
+    // An existing folder may also be reported as EROFS or EACCES.
+    if (isFolder(path)) return;
+    const parent = dirname(path);
+    const isParentMissing = (error as NodeJS.ErrnoException).code === 'ENOENT' && !exists(parent);
+    if (!isParentMissing || parent === path) throw error;
+    makeFolder(parent, mode);
+    makeFolder(path, mode);
+  }
+}
+
+/** Whether anything has this path, even a link to nothing. */
+function exists(path: string): boolean {
+  return lstatSync(path, { throwIfNoEntry: false }) !== undefined;
+}
+
+function isFolder(path: string): boolean {
+  return statSync(path, { throwIfNoEntry: false })?.isDirectory() === true;
 }
 
 const MODE = 0o600;

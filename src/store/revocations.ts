@@ -1,4 +1,4 @@
-import { mkdirSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
+import { readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { isExpired, type Token } from '../domain/token.js';
 import type { User, VerifiedOwner } from '../domain/user.js';
@@ -7,7 +7,7 @@ import type { EpochMs } from '../util/time.js';
 import { SESSION, TOKEN, USER, valueOf } from './core/kinds.js';
 import { unlessDamaged } from './faults.js';
 import type { Commit, Kv } from './core/kv.js';
-import { appendTo } from '../files/files.js';
+import { makeFolder, appendTo } from '../files/files.js';
 import { newId } from '../domain/secret.js';
 
 const RETENTION_MS = 3_600_000;
@@ -216,7 +216,7 @@ export class RevocationFiles {
   constructor(folder: string, onFailure: (error: unknown) => void) {
     this.#folder = folder;
     this.#onFailure = onFailure;
-    mkdirSync(folder, { recursive: true, mode: 0o700 });
+    makeFolder(folder, 0o700);
     this.#begin();
   }
 

@@ -1,6 +1,7 @@
-import { chmodSync, mkdirSync, statfsSync } from 'node:fs';
+import { chmodSync, statfsSync } from 'node:fs';
 import { join } from 'node:path';
 import { ABORT, type Database, open, type RootDatabase } from 'lmdb';
+import { makeFolder } from '../../files/files.js';
 import { StoreUnavailable } from '../faults.js';
 import { isOpenHere, refuseDamaged, refuseForbidden, refuseSameId, unopened } from './unopened.js';
 import { keyOf, QUESTION } from '../core/kinds.js';
@@ -35,7 +36,7 @@ export interface Environment {
 export function openEnvironment(path: string): Environment {
   let openingLock: OpeningLock;
   try {
-    mkdirSync(path, { recursive: true, mode: 0o700 });
+    makeFolder(path, 0o700);
     openingLock = new OpeningLock(path);
   } catch (cause) {
     throw unopened(path, cause);
