@@ -35,7 +35,7 @@ export async function check(options: CheckOptions): Promise<number> {
     const directory =
       config.directory.file === null
         ? null
-        : loadDirectory(config.directory.file, process.env, directoryRules(config));
+        : loadDirectory(config.directory.file, process.env, directoryRules(config), warn);
     const count = options.expect === undefined ? null : await checkExpectations(loaded, options.expect);
     for (const warning of loaded.certificate?.warnings ?? []) warn(`${file}: warning: ${warning}`);
     const { lines } = loaded;

@@ -19,7 +19,9 @@ import { refuseLiteral } from '../net/pinned-lookup.js';
 import { isIP } from 'node:net';
 import type { Lines } from '../policy/decide.js';
 import { upstreamUrl } from '../domain/urls.js';
+import { portOf } from '../util/addresses.js';
 import type { Path } from './yaml.js';
+import { isLoopback } from './schema/units.js';
 
 /** Checks what no single value shows: references between settings, contradictions, and files. */
 export function crossCheck(config: Config, file: Pick<Source, 'lines' | 'written'>): Problem[] {
@@ -197,16 +199,22 @@ function checkUpstream(config: Config, name: string, add: Add): void {
   checkTlsFiles(tls, (key, message) => fault(['tls', key], message));
 }
 
-/** Warns of a public site that gets the Host of clients by default. */
-export function upstreamWarnings({ upstreams }: Config, lines: Lines): ConfigWarning[] {
-  return Object.entries(upstreams).flatMap(([name, upstream]) => {
-    if (lines[`upstreams.${name}.host`] !== undefined) return [];
-    const urls = addressesOf(upstream).flatMap((address) => upstreamUrl(address).url ?? []);
-    const site = urls.find(isPublicSite);
-    if (site === undefined) return [];
+export function upstreamWarnings(config: Config, lines: Lines): ConfigWarning[] {
+  return Object.entries(config.upstreams).flatMap(([name, upstream]) => {
     const line = lines[`upstreams.${name}`] ?? lines['upstream'] ?? null;
-    const message = `this upstream gets the Host of clients, but ${site.host} probably expects its own; write host: upstream (or host: preserve) in upstreams: { ${name}: { url: ..., host: upstream } }`;
-    return [{ line, message }];
+    const urls = addressesOf(upstream).flatMap((address) => upstreamUrl(address).url ?? []);
+    const site = lines[`upstreams.${name}.host`] === undefined ? urls.find(isPublicSite) : undefined;
+    const messages = urls.some((url) => isOwnAddress(url, config.listen))
+      ? ['this upstream has the address of Latchkey itself (listen); write the address of your API']
+      : [];
+    if (site !== undefined) {
+      const shown =
+        lines['upstream'] === undefined ? '' : ` in upstreams: { ${name}: { url: ..., host: upstream } }`;
+      messages.push(
+        `this upstream gets the Host of clients, but ${site.host} probably expects its own; write host: upstream${shown} (or host: preserve if it serves the name that clients use)`,
+      );
+    }
+    return messages.map((message) => ({ line, message }));
   });
 }
 
@@ -218,3 +226,11 @@ function isPublicSite({ protocol, hostname }: URL): boolean {
 }
 
 const PRIVATE_NAME = /\.(?:local|localhost|internal|svc|lan|home\.arpa|consul)\.?$/;
+
+/** Whether requests to an upstream would reach the public port of this process again. */
+function isOwnAddress(url: URL, { host, port }: Config['listen']): boolean {
+  if (port === 0) return false;
+  const { hostname } = url;
+  if (portOf(url) !== port) return false;
+  return isLoopback(hostname) ? isLoopback(host) || EVERY_ADDRESS.has(host) : hostname === host;
+}

@@ -13,7 +13,7 @@ import {
 } from './fault.js';
 import type { Path } from './yaml.js';
 import { checkSource } from './check-source.js';
-import { readSource } from './source.js';
+import { readSource, type Source } from './source.js';
 import type { Config } from './schema/config.js';
 import type { EpochMs } from '../util/time.js';
 import type { Lines } from '../policy/decide.js';
@@ -29,6 +29,7 @@ export function loadDirectory(
   file: string,
   env: NodeJS.ProcessEnv = process.env,
   rules?: DirectoryRules,
+  warn?: (message: string) => void,
 ): CheckedDirectory {
   // Other user data appears in responses and logs, where an expanded secret would leak.
   const source = readSource(resolve(file), directorySchema, env, true);
@@ -36,7 +37,23 @@ export function loadDirectory(
   if (isWithoutSections(source.value)) throw new ConfigError([source.fault([], NO_SECTIONS)]);
   const problems = problemsOf((add) => crossCheck(directory, isReadableByOthers(source.file), rules, add));
   throwProblems(problems, source);
+  if (warn !== undefined) warnOfPlainKeys(directory, source, warn);
   return { ...directory, max_token_lifetime: rules?.maxLifetime ?? null };
+}
+
+function warnOfPlainKeys(
+  { legacy_keys: keys = [] }: DirectoryFile,
+  { file, lines, written }: Source,
+  warn: (message: string) => void,
+): void {
+  const plain = keys.findIndex(
+    ({ key }, i) => key != null && !Object.hasOwn(written, `legacy_keys.${i}.key`),
+  );
+  if (plain < 0 || !isReadableByOthers(file)) return;
+  const hint = 'use key_sha256, or chmod 600 the file';
+  warn(
+    `${file}:${lines[`legacy_keys.${plain}.key`]}: warning: a plain-text key in a file that other users can read; ${hint}`,
+  );
 }
 
 /** Bytes of a login that a store accepts as a key. Folding may turn one character into 18. */

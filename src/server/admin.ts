@@ -10,6 +10,8 @@ import type { Reloaded } from './reload/reload.js';
 type ReadyCheck = () => Promise<{
   readonly ready: boolean;
   readonly checks: Readonly<Record<string, string | null>>;
+  /** Problems that do not prevent requests from being served. */
+  readonly warnings: Readonly<Record<string, string>>;
 }>;
 
 export interface AdminViews {
@@ -65,10 +67,18 @@ async function answer(req: IncomingMessage, res: ServerResponse, views: AdminVie
     const detail = `the admin port accepts GET, and POST at ${TASK_PATHS}`;
     res.setHeader('Allow', task === undefined ? 'GET, HEAD' : 'POST');
     sendJson(res, 405, { msg: 'Method not allowed', detail });
+  } else if (hasBody(req)) {
+    res.setHeader('Connection', 'close');
+    const detail = `a ${req.method} to the admin port must not have a body`;
+    sendJson(res, 400, { msg: 'Bad request', detail });
   } else if (view === undefined) {
     const detail = `the admin port serves ${[...VIEWS.keys()].join(', ')}, and POST at ${TASK_PATHS}`;
     sendJson(res, 404, { msg: 'Record not found', detail });
   } else await view(res, views);
+}
+
+function hasBody({ headers }: IncomingMessage): boolean {
+  return headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0;
 }
 
 const VIEWS = new Map<string, (res: ServerResponse, views: AdminViews) => unknown>([
@@ -86,9 +96,10 @@ const TASKS = new Map<string, (res: ServerResponse, views: AdminViews, query: UR
 ]);
 const TASK_PATHS = [...TASKS.keys()].join(', ').replace(/, ([^,]*)$/, ' and $1');
 
-function sendReadiness(res: ServerResponse, { ready, checks }: Awaited<ReturnType<ReadyCheck>>): void {
+function sendReadiness(res: ServerResponse, { ready, checks, warnings }: Awaited<ReturnType<ReadyCheck>>): void {
   const shown = Object.entries(checks).map(([name, fault]) => [name, fault ?? 'ok']);
-  sendJson(res, ready ? 200 : 503, { ready, checks: Object.fromEntries(shown) });
+  const warned = Object.keys(warnings).length > 0 ? { warnings } : {};
+  sendJson(res, ready ? 200 : 503, { ready, checks: Object.fromEntries(shown), ...warned });
 } // prettier-ignore
 
 function sendMetrics(res: ServerResponse, { type, text }: { type: string; text: string }): void {

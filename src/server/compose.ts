@@ -14,6 +14,7 @@ import type { Tracing } from '../observe/tracing/spans.js';
 import { readVersion } from '../files/files.js';
 import { startAdmin } from './admin.js';
 import { checkSigningKeys } from './accounts.js';
+import { watchProviders } from './online-checks.js';
 import { answerPrimary, type Counts, reportToPrimary, type ServedUrls } from './processes/messages.js';
 import { loadModules, notifyReady, onSignals, startTracing, tuneHeap } from './processes/process.js';
 import { startAlone, startWorkers } from './processes/serving.js';
@@ -154,6 +155,7 @@ async function serveAsPrimary(options: ServeOptions, parts: Parts): Promise<void
   );
 
   const store = createStoreReadiness(opened.store.maintenance, servedFromCacheMs(config));
+  const providerWarnings = watchProviders();
   let draining = false;
   const admin = await startAdmin(
     config.admin,
@@ -168,9 +170,10 @@ async function serveAsPrimary(options: ServeOptions, parts: Parts): Promise<void
           draining: draining ? 'the server is shutting down' : null,
         };
         const ready = isReady && Object.values(others).every((other) => other === null);
+        const warnings = providerWarnings(reloader.current.config.login.oidc);
         // A store that could not be initialized is found empty, which is not the cause.
         const cause = fault === null ? null : (late.storeFault() ?? fault);
-        return { ready, checks: { store: cause, ...others } };
+        return { ready, checks: { store: cause, ...others }, warnings };
       },
       reload: () => reloader.reload('POST /-/reload'),
       config: () => maskSecrets(reloader.current),

@@ -10,6 +10,8 @@ import { hostOf, portOf } from '../util/addresses.js';
 import { endpointOf } from '../webhooks/endpoint.js';
 import { fetchLimited } from '../net/fetch-limited.js';
 import { systemResolve } from '../net/pinned-lookup.js';
+import { RefreshedValue } from '../net/refreshed-value.js';
+import { printable } from '../util/text.js';
 
 const TIMEOUT_MS = 5_000;
 
@@ -77,4 +79,32 @@ export function reasonOf(error: unknown): string {
     if (each instanceof ConnectionFailed) break;
   }
   return reasons.join(': ').slice(0, 500);
+}
+
+const CHECKED = { after: 30_000, retry: 30_000 };
+
+/**
+ * Returns the problems of identity providers, by `login.oidc.NAME`. Callers get the latest known result and
+ * never wait.
+ */
+export function watchProviders(): (providers: readonly ProviderSettings[]) => Record<string, string> {
+  const checks = new Map<string, RefreshedValue<string>>();
+  return (providers) => {
+    const warnings: Record<string, string> = {};
+    for (const provider of providers) {
+      const key = `${provider.issuer} ${provider.client_id}`;
+      const check = checks.get(key) ?? new RefreshedValue(async () => faultOf(provider), CHECKED);
+      checks.set(key, check);
+      const fault = check.latest() ?? '';
+      if (fault !== '') warnings[`login.oidc.${provider.name}`] = fault;
+    }
+    return warnings;
+  };
+}
+
+async function faultOf(provider: ProviderSettings): Promise<string> {
+  return checkProvider(provider).then(
+    () => '',
+    (error: unknown) => `no usable response: ${printable(reasonOf(error))}`,
+  );
 }

@@ -90,6 +90,18 @@ t.test('warns of settings that are valid but have no effect', async (t) => {
     code: 0,
     stderr: /:4: warning: policy\.roles\.a\.deny\.0 covers no action of any route, so it has no effect\n$/,
   });
+  write('latchkey.yaml', 'upstream: http://localhost:8080\n');
+  t.match(await within(folder, ['check']), {
+    code: 0,
+    stderr: /:1: warning: this upstream has the address of Latchkey itself \(listen\); write the address of/,
+  });
+  write('latchkey.yaml', `${UPSTREAM}directory: { file: d.yaml }\n`);
+  write('d.yaml', 'customers: [{ id: C, name: C }]\nlegacy_keys:\n  - { customer_id: C, key: abcdefgh }\n');
+  const readable = await within(folder, ['check']);
+  t.match(readable, {
+    code: 0,
+    stderr: /d\.yaml:3: warning: a plain-text key in a file that other users can read/,
+  });
 });
 
 t.test('an unreachable Redis is named in the error, with a remedy', async (t) => {

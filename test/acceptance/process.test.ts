@@ -123,6 +123,11 @@ t.test('the admin port serves health and readiness only, and the public port nei
     const refused = await send(server.admin, path, { method });
     t.match([refused.status, refused.headers.allow], [405, allow], `${method} ${path}`);
   }
+  const withBody = await exchange(
+    server.admin,
+    'GET /healthz HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\n\r\nx',
+  );
+  t.match(withBody, { status: 400, body: /must not have a body/ });
   const ids = await Promise.all(
     ['/healthz', '/other'].map(async (path) => (await send(server.admin, path)).headers['x-request-id']),
   );
