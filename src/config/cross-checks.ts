@@ -33,7 +33,7 @@ export function crossCheck(config: Config, file: Pick<Source, 'lines' | 'written
     checkFiles(config, add);
     checkListeners(config, add);
     checkUpstreams(config, add);
-    checkCors(config, add);
+    checkCors(config, file, add);
     if (checkRoutes(config, file, add)) checkPolicy(config, file, add);
     if (collidesWithEndpoint(config.interface.ui.path)) add(['interface', 'ui', 'path'], UI_PATH_FAULT);
     checkReadyPath(config, add);

@@ -32,27 +32,37 @@ export function problemsOf(check: (add: Add) => void): Problem[] {
   return problems;
 }
 
-/** @throws ConfigError if there are problems */
+/**
+ * @param reasons other files that may be why
+ * @throws ConfigError if there are problems
+ */
 export function throwProblems(
   problems: readonly Problem[],
   { fault }: { readonly fault: (path: Path, message: string) => Fault },
+  reasons: readonly string[] = [],
 ): void {
-  if (problems.length > 0) throw new ConfigError(problems.map(({ path, message }) => fault(path, message)));
+  if (problems.length === 0) return;
+  throw new ConfigError(
+    problems.map(({ path, message }) => fault(path, message)),
+    reasons,
+  );
 }
 
 export function formatFault({ file, line, column, message }: Fault): string {
   return `${file}:${line}:${column}: ${message}`;
 }
 
-/** Thrown for a file that cannot be used. */
+/** Thrown for a file that cannot be used; `reasons` are other files that may be why. */
 export class ConfigError extends Error {
   readonly code = 'CONFIG_REFUSED';
   readonly faults: readonly Fault[];
+  readonly reasons: readonly string[];
 
-  constructor(faults: readonly Fault[]) {
+  constructor(faults: readonly Fault[], reasons: readonly string[] = []) {
     const sorted = faults.toSorted((a, b) => a.line - b.line || a.column - b.column);
     super(sorted.map(formatFault).join('\n'));
     this.faults = sorted;
+    this.reasons = reasons;
   }
 }
 

@@ -3,6 +3,7 @@ import { foldName, FORWARDED_PREFIX, NEVER_FORWARDED, ProtectedFields } from '..
 import { FORWARDED_IDENTITY, identityPreset } from './schema/identity-presets.js';
 import type { Config } from './schema/config.js';
 import { credentialNames, reservedIdentity, settingsOf } from './derived.js';
+import type { Source } from './source.js';
 
 export function checkIdentity(config: Config, add: Add): void {
   const { headers, claims, assertion } = config.identity;
@@ -80,26 +81,31 @@ export function isNotForwarded(name: string, config: Config): boolean {
 const OF_APPLICATION = /^[a-z][a-z0-9+.-]*:\/\/[^/?#@\s*A-Z]+$/;
 const HTTP = /^https?:$/;
 
-const ORIGIN =
-  'expected an origin as browsers send it, like https://app.example: scheme, host and a port that is not the default; or "*" alone for every origin';
-
 /** An origin that no browser sends would allow nobody, and look as if it did. */
-export function checkCors(config: Config, add: Add): void {
+export function checkCors(config: Config, { written }: Pick<Source, 'written'>, add: Add): void {
   for (const [settings, at] of settingsOf(config, 'cors')) {
     if (settings === false || settings == null) continue;
     const origins = [settings.origins].flat();
     origins.forEach((origin, i) => {
       const path = Array.isArray(settings.origins) ? [...at, 'origins', i] : [...at, 'origins'];
-      if (origin === '*' ? origins.length > 1 : !isOrigin(origin)) add(path, ORIGIN);
+      const fault = originFault(origin, origins, Object.hasOwn(written, path.join('.')));
+      if (fault !== undefined) add(path, fault);
     });
     if (settings.credentials && origins.includes('*'))
       add([...at, 'credentials'], 'browsers refuse credentials with origins: "*"; list the origins');
   }
 }
 
-function isOrigin(text: string): boolean {
-  if (text === 'null') return true;
-  if (text.includes('*') || !URL.canParse(text)) return false;
-  const { origin, protocol } = new URL(text);
-  return HTTP.test(protocol) ? origin === text : OF_APPLICATION.test(text);
+/** @param hidden whether the origin was expanded, so that it must not be shown */
+function originFault(origin: string, all: readonly string[], hidden: boolean): string | undefined {
+  if (origin === 'null') return undefined;
+  if (origin === '*')
+    return all.length > 1 ? '"*" must be the only origin; remove it or the others' : undefined;
+  if (origin.includes('*')) return 'origins are compared exactly; list each one, or write "*" alone for all';
+  const expected = 'expected an origin as browsers send it: scheme, host and a port that is not the default';
+  if (!URL.canParse(origin)) return `${expected}, like https://app.example`;
+  const { origin: sent, protocol } = new URL(origin);
+  if (sent === origin || (!HTTP.test(protocol) && OF_APPLICATION.test(origin))) return undefined;
+  if (!HTTP.test(protocol)) return `${expected}, like https://app.example`;
+  return `${expected}${hidden ? ', like https://app.example' : `; write ${sent}`}`;
 }

@@ -47,7 +47,7 @@ function load(file: string, env: NodeJS.ProcessEnv, serves: boolean): LoadedConf
   const ofCertificate = problemsOf((add) => {
     if (serves) certificate = readCertificate(config.listen, Date.now(), add);
   });
-  throwProblems([...crossCheck(config, source), ...ofCertificate], source);
+  throwProblems([...crossCheck(config, source), ...ofCertificate], source, filesNamedBy(config));
   return {
     file: source.file,
     config,
@@ -99,6 +99,18 @@ function withRoleOrder(config: Config, source: Source): Config {
 }
 
 const PATHS = keysOf(configSchema).filter(({ facts }) => facts.path !== undefined);
+
+function filesNamedBy(config: Config): string[] {
+  const files: string[] = [];
+  for (const { path, facts } of PATHS) {
+    if (facts.written === true) continue;
+    replaceAt(config, path, (value) => {
+      if (typeof value === 'string') files.push(value);
+      return value;
+    });
+  }
+  return files;
+}
 
 function withAbsolutePaths(config: Config, folder: string): Config {
   return PATHS.reduce(

@@ -1,4 +1,4 @@
-import { appendFileSync, mkdirSync, renameSync, symlinkSync, writeFileSync } from 'node:fs';
+import { appendFileSync, mkdirSync, readFileSync, renameSync, symlinkSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import t, { type Test } from 'tap';
 import type { Directory } from '../../src/accounts/declared-records.js';
@@ -82,6 +82,27 @@ t.test('a refused reload reopens the audit log too', async (t) => {
   const { reloader, did } = begin(t, async () => Promise.reject(new TypeError('a secret')));
   t.match(await reloader.reload('SIGHUP'), { outcome: 'refused', faults: ['unexpected error: TypeError'] });
   t.same(did.slice(0, 4), ['prepare', 'reopened', 'workers reopened', 'config.refused']);
+});
+
+t.test('watches the files of a refused configuration, also those that do not exist yet', async (t) => {
+  const { reloader, file } = begin(t, async () => undefined);
+  const valid = readFileSync(file, 'utf8');
+  const before = reloader.watched;
+  for (const [setting, ...names] of [
+    ['directory: { file: ./late.yaml }', 'late.yaml'],
+    ['policy_shadow: ./late.yaml', 'late.yaml'],
+    ['listen: { tls: { cert: ./c.pem, key: ./k.pem } }', 'c.pem', 'k.pem'],
+    ['upstreams: { api: { url: "https://127.0.0.1:1", tls: { ca: ./ca.pem } } }', 'ca.pem'],
+  ] as const) {
+    const text = setting.startsWith('upstreams') ? '' : `${valid.replace(/^listen:.*(\n +.*)*\n/m, '')}\n`;
+    writeFileSync(file, `${text}${setting}\naudit: { to: ./audit.jsonl }\n`);
+    t.match(await reloader.reload('SIGHUP'), { outcome: 'refused' }, setting);
+    const also = names.map((name) => join(dirname(file), name));
+    t.same(reloader.watched, [...before, ...also], `${setting}, but not the audit log`);
+  }
+  writeFileSync(file, valid);
+  t.match(await reloader.reload('SIGHUP'), { outcome: 'applied', faults: [] });
+  t.same(reloader.watched, before);
 });
 
 t.test('watches a file with a fault that only the refused configuration names', async (t) => {

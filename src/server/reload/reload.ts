@@ -55,7 +55,7 @@ export class Reloader {
   #waiting: Promise<Reloaded> | undefined;
   #retry: NodeJS.Timeout | undefined;
   #postponed = 0;
-  /** The files with the faults of the last reload. */
+  /** The files with the faults of the last reload, and those that may be the reason. */
   #faulty: readonly string[] = [];
 
   /** @param env values for `${NAME}` in the file */
@@ -136,7 +136,8 @@ export class Reloader {
       this.#opened.audit.reopen();
       await this.#serving.reopenAudit();
       this.#audit('config.refused', 'failure', reason);
-      this.#faulty = error instanceof ConfigError ? error.faults.map(({ file }) => file) : [];
+      this.#faulty =
+        error instanceof ConfigError ? [...error.faults.map(({ file }) => file), ...error.reasons] : [];
       const outcome = outcomeOf(error);
       if (outcome === 'refused') {
         this.#postponed = 0;
