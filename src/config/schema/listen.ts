@@ -1,6 +1,5 @@
 import { isIP } from 'node:net';
 import { z } from 'zod';
-import { addressRange } from './tokens.js';
 import { filePath, hostName, integer, orNull, text, browserOrigin, timeLimit, size } from './units.js';
 
 /** Hosts that stand for every address of the machine. */
@@ -27,6 +26,16 @@ const tls = z.strictObject({
     .meta({ restart: 'presence' }),
 });
 
+const proxyAddress = text.refine(isAddressRange, 'expected an address or a range like 10.0.0.0/8');
+
+function isAddressRange(value: string): boolean {
+  const [address = '', bits, ...rest] = value.split('/');
+  // A zone (RFC 4007) names an interface of this machine; no range has one.
+  const family = address.includes('%') ? 0 : isIP(address);
+  if (family === 0 || rest.length > 0) return false;
+  return bits === undefined || (/^\d{1,3}$/.test(bits) && Number(bits) <= (family === 4 ? 32 : 128));
+}
+
 const PLAIN_PATH = /^(?:\/(?!\.{1,2}(?:\/|$))[A-Za-z0-9._~-]+)+$/;
 
 export const listenSchema = z.strictObject({
@@ -41,7 +50,7 @@ export const listenSchema = z.strictObject({
     .describe('Whether a port without TLS accepts HTTP/2 (prior knowledge) too')
     .meta({ restart: true }),
   trusted_proxies: z
-    .array(addressRange)
+    .array(proxyAddress)
     .default([])
     .describe('Addresses and ranges of proxies whose X-Forwarded-* fields are trusted'),
   public_origins: z

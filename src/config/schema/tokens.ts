@@ -6,13 +6,13 @@ import { duration, durationBetween, integer, orNull, positiveDuration, text, tim
 
 export const rate = text.refine((value) => parseRate(value) !== undefined, `expected a rate ${RATE_FORM}`);
 
-export const addressRange = text.refine(
+const address = text.refine(
   (value) => parseRange(value) !== undefined,
   'expected an address or a range like 10.0.0.0/8, without bits set after the prefix',
 );
 
 export const addresses = z
-  .array(addressRange)
+  .array(address)
   .min(1, 'expected an address or a range; without the list any is accepted')
   .max(MAX_ADDRESSES, `expected at most ${MAX_ADDRESSES} addresses and ranges`);
 
