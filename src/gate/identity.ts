@@ -83,17 +83,13 @@ export class SubjectMemo<T> {
 
   of(subject: Subject): T {
     const { user } = subject;
-    const record = recordOf(subject);
+    const record = subject.credential === 'session' ? subject.session : subject.token;
     const known = this.#made.get(record);
     if (known !== undefined && known.user === user) return known.value;
     const value = this.#make(subject);
     this.#made.set(record, { user, value });
     return value;
   }
-}
-
-function recordOf(subject: Subject): Token | Session {
-  return subject.credential === 'session' ? subject.session : subject.token;
 }
 
 export interface AssertionSettings {
@@ -119,9 +115,7 @@ const MAX_BOUND_TTL = 10_000;
 const MAX_KEPT = 10_000;
 
 interface Entry {
-  /** As the store returned them: it returns others when something has changed. */
-  readonly user: User;
-  readonly record: Token | Session;
+  readonly subject: Subject;
   readonly kid: string;
   /** From this time on, a new assertion would be valid for much longer. */
   readonly freshUntil: EpochMs;
@@ -157,11 +151,9 @@ export class Assertions {
   }
 
   #signedBy(signer: Signer, subject: Subject, now: EpochMs): MaybePromise<string> {
-    const { user } = subject;
-    const record = recordOf(subject);
-    const known = this.#kept.get(record.digest);
-    const isSame = known?.record === record && known.user === user && known.kid === signer.kid;
-    if (isSame && now < known.freshUntil) return known.jwt;
+    const id = subject.credential === 'session' ? subject.session.digest : subject.token.digest;
+    const known = this.#kept.get(id);
+    if (known !== undefined && isUsable(known, signer, subject, now)) return known.jwt;
 
     const issuedAt = Math.floor(now / 1000);
     const wanted = issuedAt * 1000 + this.#settings.ttl;
@@ -170,12 +162,12 @@ export class Assertions {
     const jwt = sign(signer, assertionClaims(subject, this.#settings, issuedAt, expiresAt));
     // If the credential ends earlier, a new assertion would not be valid for longer.
     const freshUntil = end < wanted ? expiresAt * 1000 : expiresAt * 1000 - this.#settings.ttl / 2;
-    const entry: Entry = { user, record, kid: signer.kid, freshUntil, jwt };
-    this.#kept.set(record.digest, entry);
+    const entry: Entry = { subject, kid: signer.kid, freshUntil, jwt };
+    this.#kept.set(id, entry);
     jwt.then(
       (text) => (entry.jwt = text),
       () => {
-        if (this.#kept.peek(record.digest) === entry) this.#kept.delete(record.digest);
+        if (this.#kept.peek(id) === entry) this.#kept.delete(id);
       },
     );
     return jwt;
@@ -223,4 +215,31 @@ async function sign(signer: Signer, claims: Record<string, unknown>): Promise<st
   } catch (cause) {
     throw signingUnavailable('the assertion could not be signed', { cause });
   }
+}
+
+function isUsable(known: Entry, signer: Signer, subject: Subject, now: EpochMs): boolean {
+  return known.kid === signer.kid && now < known.freshUntil && haveSameClaims(known.subject, subject);
+}
+
+function haveSameClaims(a: Subject, b: Subject): boolean {
+  const [x, y] = [a.user, b.user];
+  if (x !== y && (x.id !== y.id || x.customerId !== y.customerId || x.login !== y.login || x.role !== y.role))
+    return false;
+  if (a.credential === 'session') return b.credential === 'session' && a.session.endsAt === b.session.endsAt;
+  if (b.credential === 'session' || a.credential !== b.credential) return false;
+  const [s, t] = [a.token, b.token];
+  if (s === t) return true;
+  return (
+    s.id === t.id &&
+    s.expiresAt === t.expiresAt &&
+    isSameList(s.scopes, t.scopes) &&
+    isSameList(s.services, t.services)
+  );
+}
+
+function isSameList(a: readonly string[], b: readonly string[]): boolean {
+  if (a === b) return true;
+  if (a.length !== b.length) return false;
+  for (let i = 0; i < a.length; i++) if (a[i] !== b[i]) return false;
+  return true;
 }

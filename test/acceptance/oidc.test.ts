@@ -3,6 +3,7 @@ import t from 'tap';
 import { stringify } from 'yaml';
 import { directory, startFixture } from '../helpers/fixture.js';
 import { send, startUpstream } from '../helpers/http.js';
+import { until } from '../helpers/until.js';
 import { IdentityProvider } from '../helpers/identity-provider.js';
 import { freePort } from '../helpers/free-port.mjs';
 import { run, start, temporaryFolder, writeConfig } from '../helpers/latchkey.js';

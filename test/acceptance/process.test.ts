@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import t from 'tap';
 import { parse, stringify } from 'yaml';
 import { client, directory, PASSWORD, startFixture } from '../helpers/fixture.js';
+import { exchange } from '../helpers/exchange.js';
 import { send, serveHttp } from '../helpers/http.js';
 import { start, temporaryFolder, workersOf, writeConfig } from '../helpers/latchkey.js';
 import { freePort } from '../helpers/free-port.mjs';
