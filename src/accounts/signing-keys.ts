@@ -210,11 +210,9 @@ export class SigningSchedule {
     keys: readonly K[],
     now: EpochMs,
   ): K | undefined {
-    const sorted = keys.toSorted((a, b) => a.signsFrom - b.signsFrom);
-    const started = sorted.filter(({ signsFrom }) => signsFrom <= now);
-    const own = started.findLast(({ algorithm }) => algorithm === this.algorithm);
-    // No key signs only if the clock was set back; the oldest is the one that is known everywhere.
-    return own ?? started.at(-1) ?? sorted[0];
+    let best: K | undefined;
+    for (const key of keys) if (best === undefined || this.#isBetter(key, best, now)) best = key;
+    return best;
   }
 
   /** When a key to be created now has to start signing; undefined if none is due. */
@@ -228,6 +226,19 @@ export class SigningSchedule {
 
   kept(keys: readonly SigningKey[], now: EpochMs): SigningKey[] {
     return keys.filter((key) => now < this.#endOf(key, keys, now) + this.#retention);
+  }
+
+  #isBetter(
+    key: Pick<SigningKey, 'algorithm' | 'signsFrom'>,
+    than: Pick<SigningKey, 'algorithm' | 'signsFrom'>,
+    now: EpochMs,
+  ): boolean {
+    const signs = key.signsFrom <= now;
+    if (signs !== than.signsFrom <= now) return signs;
+    // No key signs only if the clock was set back; the oldest is the one that is known everywhere.
+    if (!signs) return key.signsFrom < than.signsFrom;
+    if (key.algorithm !== than.algorithm) return key.algorithm === this.algorithm;
+    return key.signsFrom > than.signsFrom;
   }
 
   #endOf(key: SigningKey, keys: readonly SigningKey[], now: EpochMs): EpochMs {

@@ -110,5 +110,11 @@ function messageOf(issue: z.core.$ZodIssue, input: unknown, withForm: boolean): 
   const message = issue.message.replace('Invalid input: ', '');
   const values = issue.code === 'invalid_value' ? issue.values.map(String) : [];
   const meant = typeof input === 'string' ? nearest(input, values) : undefined;
-  return meant === undefined ? message : `${message} (did you mean "${meant}"?)`;
+  const isMeant = meant !== undefined && lettersOf(meant) !== lettersOf(String(input));
+  return isMeant ? `${message} (did you mean "${meant}"?)` : message;
+}
+
+/** Removes the digits: names that differ only in digits are different versions, not typos. */
+function lettersOf(name: string): string {
+  return name.replaceAll(/\d/g, '');
 }

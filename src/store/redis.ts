@@ -75,7 +75,7 @@ export async function checkFormat(client: RedisClient): Promise<void> {
   throw new StoreUnusable(
     format === undefined
       ? `the key ${key} in Redis does not hold the format of a store; set store.prefix to another value, or remove that key if no other program uses it`
-      : `the store in Redis has format ${format}, known: ${FORMAT}; update this Latchkey`,
+      : `the store in Redis has format ${format}, known: ${FORMAT}; ${Number(format) > FORMAT ? 'update this Latchkey' : 'restore a backup of it into an empty store'}`,
   );
 }
 

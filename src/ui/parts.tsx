@@ -50,6 +50,8 @@ export function Dialog({ title, onClose, children }: DialogProps) {
 interface DialogFormProps extends DialogProps {
   readonly busy?: boolean;
   readonly failure?: Failure | undefined;
+  /** Replaces the explanation of the failure. */
+  readonly explanation?: string | false;
   /** Labels of the buttons that close the dialog and send the form. */
   readonly cancel: string;
   readonly submit: string;
@@ -65,7 +67,7 @@ export function DialogForm(props: DialogFormProps) {
     <Dialog title={title} onClose={() => busy || onClose()}>
       <Form busy={busy} onSubmit={onSubmit}>
         {props.children}
-        <Problem failure={failure} />
+        <Problem failure={failure}>{failure && props.explanation}</Problem>
         <div class="buttons">
           <button type="button" class="button" disabled={busy} onClick={onClose}>
             {props.cancel}

@@ -157,6 +157,10 @@ function RotateDialog({ token, replacement, onClose, onReload }: TokenDialogProp
       title={title}
       busy={busy}
       failure={failure}
+      explanation={
+        failure?.kind === 'no_answer' &&
+        'The server did not respond. Check your connection and reload this page: it says whether the token was rotated.'
+      }
       cancel="Cancel"
       submit="Create the replacement"
       onClose={close}

@@ -24,7 +24,7 @@ const OLD_VERSIONS: readonly SecureVersion[] = ['TLSv1', 'TLSv1.1'];
 export const tls: Check = {
   name: 'tls',
   title: 'TLS',
-  remedy: 'Renew the certificate before it expires, for every name of the API, from an authority that clients trust (or give doctor its certificate with --ca).',
+  remedy: 'Renew the certificate before it expires, for every name of the API, from an authority that clients trust, with its intermediate certificates (or give doctor its certificate with --ca).',
   async run(deployment) {
     return deployment.to.isTls ? examine(deployment) : withoutTls(deployment);
   },

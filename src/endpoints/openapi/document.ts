@@ -5,6 +5,7 @@
 import type { GrantCode } from '../../domain/refusal.js';
 import type { Endpoint, EndpointSettings, RequestBody } from '../endpoint.js';
 import { type ServedEndpoint, servedResources } from '../endpoints.js';
+import { createTokenRequest } from '../schema/requests.js';
 import { codedProblem } from '../schema/responses.js';
 import {
   ALWAYS,
@@ -51,17 +52,19 @@ export function interfaceDocument(settings: InterfaceSettings): Json {
     for (const each of endpoints) {
       if (each.endpoint.summary === null) continue;
       const operations = (paths[each.path.replaceAll(/:(\w+)/g, '{$1}')] ??= {});
-      operations[each.endpoint.method.toLowerCase()] = describe(each, resource.tag, settings.bearer);
+      operations[each.endpoint.method.toLowerCase()] = describe(each, resource.tag, settings);
     }
   }
   const responses = Object.fromEntries(Object.entries(REFUSALS).map(([name, each]) => [name, refusal(each)]));
+  const schemas = schemasOf(paths, responses);
+  const withPassword = { ...(schemas.CreateTokenRequest as Json), required: ['username', 'password'] };
   return {
     openapi: '3.1.1',
     info: { title: 'Latchkey', version: settings.version, description: ABOUT },
     tags,
     paths,
     components: {
-      schemas: schemasOf(paths, responses),
+      schemas: maySkipPassword(settings) ? schemas : { ...schemas, CreateTokenRequest: withPassword },
       responses,
       headers: HEADERS,
       parameters: {
@@ -101,7 +104,12 @@ export function interfaceDocument(settings: InterfaceSettings): Json {
   };
 }
 
-function describe({ endpoint, path, credential }: ServedEndpoint, tag: string, bearer: boolean): Json {
+/** Whether a credential can count in place of a password when a token is created. */
+function maySkipPassword({ endpoints: { account, oidc } }: InterfaceSettings): boolean {
+  return account || oidc;
+}
+
+function describe({ endpoint, path, credential }: ServedEndpoint, tag: string, settings: InterfaceSettings): Json {
   const { name, summary, action, scopeAction, request, otp } = endpoint;
   const needs = [
     ...(action === undefined ? [] : [`Needs the action \`${action}\`.`]),
@@ -120,7 +128,7 @@ function describe({ endpoint, path, credential }: ServedEndpoint, tag: string, b
     ...(description === '' ? {} : { description }),
     ...(parameters.length === 0 ? {} : { parameters }),
     ...(request === undefined ? {} : { requestBody: requestBody(request) }),
-    security: securityOf(credential, bearer),
+    security: securityOf(credential, request?.schema === createTokenRequest && maySkipPassword(settings), settings.bearer),
     responses: { ...success(endpoint), ...refusals(endpoint, credential) },
   };
 } // prettier-ignore
@@ -130,14 +138,18 @@ function requestBody({ schema, form, types = [JSON_TYPE, FORM], optional }: Requ
   return { required: optional !== true, content: { ...content(types, schemaRef(schema)), ...forms } };
 }
 
-/** Any of which suffices. @param bearer whether tokens are also accepted as `Authorization: Bearer` */
-function securityOf(credential: ServedEndpoint['credential'], bearer: boolean): Json[] {
+/**
+ * Any of which suffices.
+ * @param optional whether a credential may count where none is required
+ * @param bearer whether tokens are also accepted as `Authorization: Bearer`
+ */
+function securityOf(credential: ServedEndpoint['credential'], optional: boolean, bearer: boolean): Json[] {
   const session = [{ session: [] }];
   const token = [{ token: [] }, ...(bearer ? [{ bearer: [] }] : [])];
   const any = [...session, ...token];
   switch (credential) {
     case 'none':
-      return [];
+      return optional ? [{}, ...any] : [];
     case 'optional':
       return [{}, ...any];
     case 'session_or_token':

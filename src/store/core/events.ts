@@ -92,7 +92,7 @@ export class Events {
   async ofToken(tx: Transaction, type: WebhookEventType, token: Token, at: EpochMs): Promise<void> {
     if (!this.hasSubscriber(type)) return;
     // The event of a new token does not contain it. An event must not prevent the change.
-    const use = type === 'token.created' ? undefined : await tx.peek(USE, token.id);
+    const use = type === 'token.created' ? undefined : await tx.peek(USE, token.id).catch(passOverDamaged);
     const owner = await tx.peek(USER, token.userId).catch(passOverDamaged);
     await this.#queue(tx, type, at, {
       subject: `token:${token.id}`,

@@ -155,7 +155,7 @@ export const USER: Kind<User> = kind(
     locked: z.boolean(),
     lockedBy: z.literal('operator').optional(),
     deletionPending: isSet,
-    login: id,
+    login: text.min(1),
     name: text,
     passwordHash: text.nullable(),
     rehashOf: text.optional(),

@@ -141,6 +141,7 @@ async function createSession(
   if (login !== undefined && (await isLoggedOut(tx, login))) return 'logged_out';
   let most = boundOf(await tx.get(GUARD, index)) ?? (await tx.count(index));
   let ended: Session[] = [];
+  if (maxPerUser !== null && most >= maxPerUser) most = await tx.count(index);
   if (maxPerUser !== null && most >= maxPerUser) {
     const others = await othersOf(tx, session);
     ended = others.slice(maxPerUser - 1);

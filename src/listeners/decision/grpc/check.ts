@@ -217,7 +217,7 @@ function addFields(
     const fault = fieldFault(framing, key, bytes);
     if (fault !== undefined) return parseRefusal(fault);
     // Envoy reports the host as an attribute; one Host field with the same value is no second one.
-    if (!hasHost && isHost(key) && bytes.equals(http.host)) {
+    if (!hasHost && http.host.length > 0 && isHost(key) && bytes.equals(http.host)) {
       hasHost = true;
       continue;
     }
