@@ -325,7 +325,7 @@ t.test('a folder that cannot be used is no reason to restore a backup', async (t
   const remedy =
     /; run the command as the user that runs Latchkey, .* \(chown, chmod\), or set store\.path to another folder$/;
   const rows = [
-    [join(file, 'store'), 'a part of the path is not a directory (ENOTDIR)'],
+    [join(file, 'store'), 'not a directory (ENOTDIR)'],
     [join(folder, 'locked'), 'is a directory (EISDIR)'],
   ] as const;
   for (const [path, reason] of rows) {
