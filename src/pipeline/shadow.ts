@@ -65,9 +65,8 @@ export class ShadowDifferences {
 
   note(change: Change, head: RequestHead, live: Verdict, shadow: Verdict): void {
     this.#changes[change] += 1;
-    const caller = callerOf(live.subject ?? shadow.subject);
-    const difference = { change, ...caller, live: outcomeOf(live), shadow: outcomeOf(shadow) };
-    const key = JSON.stringify(difference);
+    const subject = live.subject ?? shadow.subject;
+    const key = `${change}\n${keyOfOutcome(live)}\n${keyOfOutcome(shadow)}\n${keyOfCaller(subject)}`;
     const known = this.#list.get(key);
     const { userAgent } = head;
     // It is made printable only when it is read.
@@ -79,8 +78,9 @@ export class ShadowDifferences {
       known.count += 1;
       return;
     }
-    this.#list.add(key, { ...difference, user_agent, lastAt });
-  }
+    const [liveSide, shadowSide] = [outcomeOf(live), outcomeOf(shadow)];
+    this.#list.add(key, { change, ...callerOf(subject), live: liveSide, shadow: shadowSide, user_agent, lastAt });
+  } // prettier-ignore
 
   counts(): ShadowDifferenceCounts {
     const list = this.#list.list().map(({ value, ...rest }) => ({
@@ -154,6 +154,12 @@ function outcomeOf(verdict: Verdict): PolicyOutcome {
   };
 }
 
+/** Made for each difference, unlike what is shown of it. */
+function keyOfOutcome(verdict: Verdict): string {
+  const { route, action, refusal } = verdict;
+  return `${refusal?.refusal ?? ''}\n${routeLabel(route) ?? ''}\n${action ?? ''}\n${positionOf(verdict)?.path ?? ''}`;
+}
+
 function positionOf({ decision, route }: Verdict) {
   return decision === null ? (route?.position ?? null) : (decision.rule?.position ?? null);
 }
@@ -166,6 +172,18 @@ function callerOf(subject: Subject | null): Caller {
   if (credential !== 'jwt') return { credential, token_id: subject.token.id, ...owner };
   const { issuer, subject: claimed } = subject.jwt;
   return { credential, token_id: null, issuer, subject: shown(claimed) ?? '', ...owner };
+}
+
+function keyOfCaller(subject: Subject | null): string {
+  if (subject === null) return '';
+  switch (subject.credential) {
+    case 'session':
+      return `session ${subject.user.id}`;
+    case 'jwt':
+      return `jwt ${subject.jwt.issuer} ${subject.jwt.subject.slice(0, MAX_TEXT)} ${subject.user.id}`;
+    default:
+      return `token ${subject.token.id}`;
+  }
 }
 
 /** Text from outside, truncated, with tokens masked and control characters escaped. */

@@ -57,14 +57,15 @@ export function interfaceDocument(settings: InterfaceSettings): Json {
   }
   const responses = Object.fromEntries(Object.entries(REFUSALS).map(([name, each]) => [name, refusal(each)]));
   const schemas = schemasOf(paths, responses);
-  const withPassword = { ...(schemas.CreateTokenRequest as Json), required: ['username', 'password'] };
+  if (!maySkipPassword(settings))
+    Object.assign(schemas.CreateTokenRequest as Json, { required: ['username', 'password'] });
   return {
     openapi: '3.1.1',
     info: { title: 'Latchkey', version: settings.version, description: ABOUT },
     tags,
     paths,
     components: {
-      schemas: maySkipPassword(settings) ? schemas : { ...schemas, CreateTokenRequest: withPassword },
+      schemas,
       responses,
       headers: HEADERS,
       parameters: {

@@ -141,11 +141,13 @@ async function createSession(
   if (login !== undefined && (await isLoggedOut(tx, login))) return 'logged_out';
   let most = boundOf(await tx.get(GUARD, index)) ?? (await tx.count(index));
   let ended: Session[] = [];
-  if (maxPerUser !== null && most >= maxPerUser) most = await tx.count(index);
   if (maxPerUser !== null && most >= maxPerUser) {
-    const others = await othersOf(tx, session);
-    ended = others.slice(maxPerUser - 1);
-    most = others.length - ended.length;
+    most = await tx.count(index);
+    if (most >= maxPerUser) {
+      const others = await othersOf(tx, session);
+      ended = others.slice(maxPerUser - 1);
+      most = others.length - ended.length;
+    }
   }
   for (const each of ended) removeSession(tx, each);
   await addSession(tx, session, most);
