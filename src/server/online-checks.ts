@@ -6,6 +6,7 @@ import { addressesOf } from '../config/derived.js';
 import type { Config } from '../config/schema/config.js';
 import { ConnectionFailed, describeSystemError } from '../util/system-error.js';
 import { upstreamUrl } from '../domain/urls.js';
+import { withRemedy } from '../upstream/faults.js';
 import { hostOf, portOf } from '../util/addresses.js';
 import { endpointOf } from '../webhooks/endpoint.js';
 import { fetchLimited } from '../net/fetch-limited.js';
@@ -67,7 +68,9 @@ async function connectTo(address: NetConnectOpts): Promise<void> {
   socket.destroy();
   if (failed === undefined) return;
   // The name of the check includes the address.
-  throw new Error(failed.name === 'AbortError' ? 'no response in time' : describeSystemError(failed));
+  throw new Error(
+    failed.name === 'AbortError' ? 'no response in time' : withRemedy(describeSystemError(failed), failed),
+  );
 }
 
 export function reasonOf(error: unknown): string {

@@ -119,11 +119,16 @@ const REMEDIES: Readonly<Record<string, string>> = {
 /** Returns the code and message for operators, with a remedy if there is one. */
 export function causeOf(error: Error): string {
   const code = codeOf(error);
-  const remedy = REMEDIES[code];
   const text = messageOf(error);
   const message = /^[\dA-F]+:error:[\dA-F]+:SSL routines:[^:]*:([^:]*):/.exec(text)?.[1] ?? text;
   const cause = message.includes(code) ? message : `${code}: ${message}`;
-  return [message === '' ? code : cause, remedy ?? []].flat().join('; ');
+  return withRemedy(message === '' ? code : cause, error);
+}
+
+/** Appends what to do about an error of a connection to an upstream, if that is known. */
+export function withRemedy(text: string, error: Error): string {
+  const remedy = REMEDIES[codeOf(error)];
+  return remedy === undefined ? text : `${text}; ${remedy}`;
 }
 
 /** Returns the message of an error. One about several addresses of a host has a list of errors instead. */

@@ -186,7 +186,10 @@ t.test('check --online reports which sockets answer', async (t) => {
   const { code, stdout, stderr } = await run(['check', '--online', '--config', file]);
   t.equal(code, 1);
   t.match(stdout, `upstreams.echo ${echo.url}: ok\n`);
-  t.match(stderr, `upstreams.missing unix://${at('missing.sock')}: no such file or directory (ENOENT)`);
+  t.match(
+    stderr,
+    `upstreams.missing unix://${at('missing.sock')}: no such file or directory (ENOENT); the socket does not exist; the upstream creates it when it starts`,
+  );
   t.match(stderr, `upstreams.file unix://${at('file')}: connection refused (ECONNREFUSED)`);
 });
 

@@ -37,6 +37,7 @@ t.test('refuses an ambiguous check, with a message for the operator', async (t) 
     [raw(field('host', 'other.example')), 'malformed', /Host|host/],
     [raw(field('host', 'api.example.com'), field('Host', 'api.example.com')), 'malformed', /Host|host/],
     [{ host: '', ...raw() }, 'malformed', /Host header is missing/],
+    [{ host: '', ...raw(field('host', 'a.example'), field('host', 'b.example')) }, 'malformed', /Host|host/],
     [raw(field('a', 'x'.repeat(20_000))), 'fields_too_large', /together are too long/],
     [raw(...Array.from({ length: 101 }, (_, i) => field(`a${i}`, 'x'))), 'fields_too_large', /more than 100 header fields/],
   ];
