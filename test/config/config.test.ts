@@ -11,6 +11,7 @@ import { readings } from '../../src/domain/path.js';
 import { loadConfig } from '../../src/config/load.js';
 import { configSchema } from '../../src/config/schema/config.js';
 import { forEachRow } from '../helpers/table.js';
+import { isObject } from '../../src/util/json.js';
 import { temporaryFolder } from '../helpers/latchkey.js';
 
 const folder = temporaryFolder(t);
@@ -56,7 +57,11 @@ t.test('config/latchkey.yaml equals the defaults', async (t) => {
     },
     store: { type: 'lmdb', path: join(folder, 'data') },
   });
-});
+  const text = readFileSync('config/latchkey.yaml', 'utf8');
+  const sections = [smallest, ...Object.values(smallest), smallest.upstreams['api']];
+  const keys = sections.filter((each) => isObject(each)).flatMap((each) => Object.keys(each));
+  t.same(keys.filter((key) => !new RegExp(`^[ #]*${key}:|[{,] ${key}:`, 'm').test(text)), [], 'it lacks keys');
+}); // prettier-ignore
 
 const NO_URL =
   'expected a URL like http://127.0.0.1:3000 without user, query or fragment, or unix:// and the path of a socket';
@@ -113,6 +118,7 @@ t.test('each fault of a configuration has its position and the fix', async (t) =
       ['a duration of zero', `${UP}sessions: { idle_timeout: 0s }`, ['2:27: sessions.idle_timeout: expected a duration longer than 0']],
       ['contradiction', `${UP}sessions: { idle_timeout: 13h }`, ['2:27: sessions.idle_timeout: is longer than sessions.absolute_timeout']],
       ['unset variable', `${UP}listen: { host: "\${NOPE}" }`, ['2:17: the environment variable NOPE is not set']],
+      ['empty text', `${UP}interface: { realm: "" }`, ['2:21: interface.realm: expected text, found none']],
       ['missing file', `${UP}listen: { host: "\${file:/none/x}" }`, ['2:17: the file /none/x cannot be read: no such file or directory (ENOENT)']],
       ['both shorthands', `${UP}upstreams: {}`, ['1:1: set either upstream or upstreams, not both']],
       ['not a URL', 'upstream: 127.0.0.1:3000', [`1:11: upstream: ${NO_URL}`]],

@@ -403,7 +403,8 @@ const served = servedResources(SETTINGS).flatMap(({ endpoints }) => endpoints);
 
 for (const { endpoint, credential } of served) {
   t.test(`${endpoint.name}: its success, and each refusal that it declares`, async (t) => {
-    const rows = ROWS[endpoint.name as EndpointName];
+    const rows: readonly Row[] | undefined = ROWS[endpoint.name as EndpointName];
+    if (rows === undefined) throw new Error('ROWS lacks its rows');
     const seen = new Set<string>();
     for (const row of rows) {
       const [asked, status, outcome] = row;

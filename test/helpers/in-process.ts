@@ -13,7 +13,7 @@ import { type HeadLimits, parserLimits } from '../../src/http/read-head.js';
 import { refusalReply } from '../../src/http/replies.js';
 import { DEFAULT_LIMITS } from '../../src/http1/events.js';
 import { createDecisionListener, denial } from '../../src/listeners/decision/check.js';
-import { createRequestListener } from '../../src/listeners/http.js';
+import { createRequestListener, refusalOutside } from '../../src/listeners/http.js';
 import { Http1Connection } from '../../src/listeners/http1-connection.js';
 import type { RefusalAnswer, UpgradeListener } from '../../src/listeners/http1-input.js';
 import { createUpgradeListener } from '../../src/listeners/websocket.js';
@@ -106,6 +106,7 @@ export async function startInProcess(t: Test, config: object = {}, replaced: Rep
   const listener = createRequestListener(serving, streams);
   const upgrades = createUpgradeListener(serving, streams);
   const decisions = createDecisionListener(serving);
+  const answerOf: RefusalAnswer = (refusal, req) => refusalOutside(serving.services, refusal, req);
   const overHttp2 = inProcessHttp2(listener);
   t.teardown(async () => {
     (await overHttp2.session)?.destroy();
@@ -117,14 +118,14 @@ export async function startInProcess(t: Test, config: object = {}, replaced: Rep
   const check = await interfaceCheck(stringify(whole));
   const request = async (target: string, sent: Sent = {}): Promise<Handled> => {
     output.clear();
-    const reply = await exchange({ serve: listener, limits }, target, sent);
+    const reply = await exchange({ serve: listener, answerOf, limits }, target, sent);
     check(target, sent, reply);
     rememberSecretsOf(reply.headers, reply.json);
     return { ...reply, audit: output.entries, log: output.lines(), forwarded: output.forwarded };
   };
   const handshake = async (target: string, sent: Sent = {}): Promise<Handled> => {
     output.clear();
-    const reply = await exchange({ serve: listener, upgrade: upgrades, limits }, target, sent);
+    const reply = await exchange({ serve: listener, upgrade: upgrades, answerOf, limits }, target, sent);
     return { ...reply, audit: output.entries, log: output.lines(), forwarded: output.forwarded };
   };
   const requestByHttp2 = async (target: string, sent: Sent = {}): Promise<Handled> => {

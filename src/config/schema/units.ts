@@ -84,7 +84,7 @@ export const fieldName = z
 
 export const anyText = z.string('expected text').refine(isStorable, 'expected well-formed Unicode');
 
-export const text = anyText.min(1, 'expected text');
+export const text = anyText.min(1, { error: 'expected text', abort: true });
 
 /** The name of a claim, or a JSON Pointer (RFC 6901) to a nested one. */
 export const claimName = text.refine(
