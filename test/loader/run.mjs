@@ -132,6 +132,8 @@ function report(number, { name, seconds, cpu, counts, fault, output }) {
   process.stdout.write(`${fault === undefined ? 'ok' : 'not ok'} ${number} - ${title}: ${what}, ${seconds.toFixed(1)} s, ${cpu.toFixed(1)} s on a processor\n`);
 } // prettier-ignore
 
+// Some tests run programs as other users, who must be able to read what the test wrote.
+process.umask(0o022);
 const began = performance.now();
 const args = process.argv.slice(2);
 const files = filesOf(args.filter((arg) => arg !== '--record'));

@@ -117,7 +117,12 @@ export async function startWorkers(
           };
           const commitOrKill = async (member: PooledWorker) =>
             commitTo(member).catch(() => {
-              sink.log.warn({ worker_pid: member.worker.process.pid }, 'worker did not reload; replacing it');
+              // One that was ending anyway is replaced already.
+              if (member.phase !== 'ending')
+                sink.log.warn(
+                  { worker_pid: member.worker.process.pid },
+                  'worker did not reload; replacing it',
+                );
               member.worker.process.kill('SIGKILL');
             });
           await Promise.all(pool.configured.map(commitOrKill));
