@@ -27,7 +27,7 @@ const revoke = async (url: string, key: string) =>
 
 /** Starts two sidecars on one store; the first one applies the directory. */
 async function startTwo(t: Test, store: object) {
-  const settings = { store: { type: 'redis', sealing_key: SEALING_KEY, command_timeout: '250ms', ...store } };
+  const settings = { store: { type: 'redis', sealing_key: SEALING_KEY, command_timeout: '1s', ...store } };
   const first = await startFixture(t, settings);
   const server = await start(t, writeConfig(temporaryFolder(t), { upstream: first.upstream.url, ...settings }));
   const second = { ...client(server.url), server };
@@ -40,7 +40,7 @@ t.test('a master that was stopped and wakes up gets no writes and serves no read
   const { master, replica, nodes } = await startSentinel(t);
   const { first, second } = await startTwo(t, { sentinel: { master: 'm', nodes } });
   const [keep, gone] = [await first.token('superuser'), await first.token('superuser')];
-  for (const key of [keep, gone]) t.equal(await status(second.url, key), 200);
+  for (const key of [keep, gone]) t.equal(await judged(second.url, key), 200);
   await until(() => replica.cli('DBSIZE') === master.cli('DBSIZE'), 'the replica has them');
   master.signal('SIGSTOP');
   await until(async () => (await revoke(first.url, gone)) === 204, 'a revocation on the new master', 20_000);
@@ -72,7 +72,7 @@ t.test('if a promoted replica lacks writes, revocations hold and lost tokens are
   const { first, second } = await startTwo(t, { sentinel: { master: 'm', nodes } });
   const [keep, gone, locked] = [await first.token('superuser'), await first.token('engineer'), await first.token('user')];
   const cookie = await first.login('superuser');
-  for (const key of [keep, gone, locked]) t.equal(await status(second.url, key), 200);
+  for (const key of [keep, gone, locked]) t.equal(await judged(second.url, key), 200);
   await until(() => replica.cli('EXISTS', '{latchkey:}meta') === '1' && replica.cli('DBSIZE') === master.cli('DBSIZE'), 'the replica has them');
   replica.signal('SIGSTOP');
   // Later writes do not even reach its socket buffers.

@@ -56,7 +56,7 @@ t.test('FLUSHALL: a valid token gets 503, not 401, until an operator initializes
 t.test('retries a reload by itself if the store could not validate it', nightly, async (t) => {
   const redis = await startRedis(t, '--appendonly', 'yes');
   const server = await startFixture(t, {
-    store: { type: 'redis', sealing_key: SEALING_KEY, url: redis.url, command_timeout: '250ms' },
+    store: { type: 'redis', sealing_key: SEALING_KEY, url: redis.url, command_timeout: '1s' },
   });
   const key = await server.token('engineer');
   const file = join(server.folder, 'directory.yaml');
@@ -334,7 +334,7 @@ function statusBy(agent: Agent, url: string, key: string): Promise<number> {
 t.test('a server that is stopped while Redis is down exits in time, with 0', nightly, async (t) => {
   const redis = await startRedis(t);
   const first = await startFixture(t, {
-    store: { type: 'redis', sealing_key: SEALING_KEY, command_timeout: '250ms', url: redis.url },
+    store: { type: 'redis', sealing_key: SEALING_KEY, command_timeout: '1s', url: redis.url },
     // Otherwise the use may be written before Redis is killed.
     tokens: { last_seen_interval: '1h' },
   });
