@@ -118,14 +118,15 @@ t.test('releases what a request held exactly once, however it ends', async (t) =
   const paths = Object.keys(behaviours);
   t.ok(paths.length > 5);
   for (const path of paths) {
-    for (const [about, end] of ENDINGS)
+    arrived = 0;
+    for (const [, end] of ENDINGS)
       for (const fixture of [plain, secure]) {
         const sockets = await Promise.all([1, 2].map(() => overHttp1(fixture, path, end)));
         for (const socket of sockets) socket.destroy();
-        t.ok(arrived > 0, `${path}, ${about}`);
       }
     for (const [, code] of RESETS) for (let i = 0; i < 2; i++) await overHttp2(t, path, code);
     for (const res of held.splice(0)) res.destroy();
+    t.ok(arrived > 0, path);
   }
   for (const fixture of [plain, secure]) {
     await until(async () => (await underWay(fixture.server.admin)).length === 0, 'nothing in flight at rest');
