@@ -3,7 +3,7 @@ import { getPriority } from 'node:os';
 import t from 'tap';
 import { PASSWORD, startFixture } from '../helpers/fixture.js';
 import { send } from '../helpers/http.js';
-import { INSTALLED, workersOf } from '../helpers/latchkey.js';
+import { INSTALLED, workerOf, workersOf } from '../helpers/latchkey.js';
 import { nightly } from '../helpers/nightly.js';
 import { matchLog, until } from '../helpers/until.js';
 
@@ -45,7 +45,7 @@ t.test('after it is killed, logins fail briefly and then work', async (t) => {
   const { server, post } = await serve(t);
   for (let i = 0; i < 3; i++) {
     t.equal((await post('superuser')).status, 200);
-    const [pid = 0] = workersOf(server.pid);
+    const pid = workerOf(server.pid);
     const underWay = Promise.all(Array.from({ length: 6 }, (_, i) => post('superuser', `wrong ${i}`)));
     process.kill(pid, 'SIGKILL');
     for (const { status, headers } of await underWay) {
@@ -62,7 +62,7 @@ t.test('after it is killed, logins fail briefly and then work', async (t) => {
 t.test('does not count an attempt that could not be checked', nightly, async (t) => {
   const { server, post } = await serve(t);
   t.equal((await post('user')).status, 200);
-  const [pid = 0] = workersOf(server.pid);
+  const pid = workerOf(server.pid);
   process.kill(pid, 'SIGSTOP');
   const waiting = post('user', 'wrong');
   await new Promise((wait) => setTimeout(wait, 200));
@@ -82,7 +82,7 @@ t.test(
     for (const signal of ['SIGTERM', 'SIGKILL'] as const) {
       const { server, post } = await serve(t);
       t.equal((await post('user')).status, 200);
-      const [pid = 0] = workersOf(server.pid);
+      const pid = workerOf(server.pid);
       process.kill(pid, 'SIGTERM');
       process.kill(pid, 'SIGINT');
       t.equal((await post('user')).status, 200);

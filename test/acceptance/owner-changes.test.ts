@@ -8,7 +8,7 @@ import { openRedisStore } from '../../src/store/redis.js';
 import type { Store } from '../../src/store/core/store.js';
 import { PASSWORD } from '../helpers/fixture.js';
 import { send, startUpstream } from '../helpers/http.js';
-import { start, temporaryFolder, workersOf, writeConfig } from '../helpers/latchkey.js';
+import { start, temporaryFolder, workerOf, writeConfig } from '../helpers/latchkey.js';
 import { nightly } from '../helpers/nightly.js';
 import { redisSettings, startRedis } from '../helpers/redis.js';
 
@@ -50,7 +50,7 @@ async function race(t: Test, config: object, open: () => Promise<Store> | Store)
     return send(url, path, { body: new URLSearchParams({ user: login, username: login, password: PASSWORD }), headers });
   };
   for (const path of ['/login', '/tokens', '/sudo']) t.equal((await post(path, 'calm')).status, 200, `${path} without a change`);
-  const [hashing = 0] = workersOf(pid);
+  const hashing = workerOf(pid);
   for (const [i, [name, entrance, status, change]] of CHANGES.entries()) {
     const id = `U${i}`;
     const session: Record<string, string> = {};

@@ -8,7 +8,7 @@ import { entrancesOf } from '../helpers/entrances.js';
 import { client, directory } from '../helpers/fixture.js';
 import { send, startUpstream } from '../helpers/http.js';
 import { openHttp2 } from '../helpers/http2.js';
-import { run, start, temporaryFolder, workersOf, writeConfig } from '../helpers/latchkey.js';
+import { run, start, temporaryFolder, workerOf, workersOf, writeConfig } from '../helpers/latchkey.js';
 import { until } from '../helpers/until.js';
 
 /** One server with two workers, whose shadow policy differs from its policy in known ways. */
@@ -141,7 +141,7 @@ t.test('every entrance evaluates both policies and answers by one', async (t) =>
 
 t.test('replacing a worker and reloading other settings lose no count', async (t) => {
   const before = await report();
-  const [ending = 0] = workersOf(server.pid);
+  const ending = workerOf(server.pid);
   process.kill(ending, 'SIGTERM');
   await until(() => !workersOf(server.pid).includes(ending), 'it exits');
   await until(() => workersOf(server.pid).length === 2, 'another one starts');

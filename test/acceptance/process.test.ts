@@ -8,7 +8,7 @@ import { parse, stringify } from 'yaml';
 import { client, directory, PASSWORD, startFixture } from '../helpers/fixture.js';
 import { exchange } from '../helpers/exchange.js';
 import { send, serveHttp } from '../helpers/http.js';
-import { start, temporaryFolder, workersOf, writeConfig } from '../helpers/latchkey.js';
+import { start, temporaryFolder, workerOf, workersOf, writeConfig } from '../helpers/latchkey.js';
 import { freePort } from '../helpers/free-port.mjs';
 import { nightly } from '../helpers/nightly.js';
 import { until } from '../helpers/until.js';
@@ -45,7 +45,7 @@ t.test('two workers on one port and one folder', async (t) => {
   });
 
   await t.test('a worker that dies is replaced, and requests do not wait for it', async (t) => {
-    const [victim = 0] = workersOf(server.pid);
+    const victim = workerOf(server.pid);
     const headers = { 'Service-Key': await token('superuser') };
     process.kill(victim, 'SIGKILL');
     // A connection handed over at the moment of its death is lost.
@@ -80,7 +80,7 @@ t.test('two workers on one port and one folder', async (t) => {
 t.test('a hanging worker is eventually killed', nightly, async (t) => {
   const hang = async (t: Parameters<typeof startFixture>[0]) => {
     const { server } = await startFixture(t, { workers: 2, limits: { drain_timeout: '1s' } });
-    const [victim = 0] = workersOf(server.pid);
+    const victim = workerOf(server.pid);
     process.kill(victim, 'SIGSTOP');
     return { server, victim };
   };

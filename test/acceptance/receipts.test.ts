@@ -4,7 +4,7 @@ import t, { type Test } from 'tap';
 import { stringify } from 'yaml';
 import { client, directory, startFixture } from '../helpers/fixture.js';
 import { type Reply, send } from '../helpers/http.js';
-import { run, start, temporaryFolder, workersOf, writeConfig } from '../helpers/latchkey.js';
+import { run, start, temporaryFolder, workerOf, writeConfig } from '../helpers/latchkey.js';
 import { nightly } from '../helpers/nightly.js';
 import { startProxy } from '../helpers/proxy.js';
 import { startRedis } from '../helpers/redis.js';
@@ -230,7 +230,7 @@ t.test('two workers on the embedded store', nightly, async (t) => {
   }); // prettier-ignore
 
   await t.test('does not wait for a worker that died', async (t) => {
-    const [worker = 0] = workersOf(server.pid);
+    const worker = workerOf(server.pid);
     process.kill(worker, 'SIGKILL');
     await until(() => server.stdout().includes('"msg":"worker died"'), 'the worker died');
     const { id } = await newToken(fixture);

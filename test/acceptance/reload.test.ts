@@ -6,7 +6,7 @@ import { parse, stringify } from 'yaml';
 import { client, directory, startFixture } from '../helpers/fixture.js';
 import { freePort } from '../helpers/free-port.mjs';
 import { send, serveHttp, startUpstream } from '../helpers/http.js';
-import { run, start, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
+import { run, start, temporaryFolder, workerOf, writeConfig } from '../helpers/latchkey.js';
 import { EVERY_CASE, nightly } from '../helpers/nightly.js';
 import { matchLog } from '../helpers/until.js';
 
@@ -61,13 +61,7 @@ for (const workers of EVERY_CASE ? [1, 2] : [2]) {
     await matchLog(t, server.server, /unknown key .*reload refused; running configuration kept/);
 
     if (workers > 1) {
-      const pid = Number(
-        readFileSync(
-          `/proc/${server.server.pid}/task/${server.server.pid}/children`,
-          'utf8',
-        ).split(' ')[0],
-      ); // prettier-ignore
-      process.kill(pid, 'SIGKILL');
+      process.kill(workerOf(server.server.pid), 'SIGKILL');
       await wait(300);
       t.ok(
         await until(async () =>
@@ -167,9 +161,7 @@ t.test('after a reload, a replacement worker uses the same store as the others',
   const headers = { 'Service-Key': await server.token('superuser') };
   server.write({ store: { type: 'lmdb', path: './other' } });
   t.same((await server.reload()).json.needs_restart, ['store']);
-  const { pid } = server.server;
-  const [victim = 0] = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(' ').map(Number);
-  process.kill(victim, 'SIGKILL');
+  process.kill(workerOf(server.server.pid), 'SIGKILL');
   await wait(300);
   const metrics = async () => (await send(server.server.admin, '/metrics')).text;
   t.ok(await until(async () => /^latchkey_workers 2$/m.test(await metrics())), 'replaced');

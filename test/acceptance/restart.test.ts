@@ -128,7 +128,8 @@ t.test('connections handed to a worker that no longer accepts go to another one'
 t.test('a connection returned to a primary that drains does not end it while another worker is busy', nightly, async (t) => {
   const { url, server, token } = await startFixture(t, { workers: 2 });
   const key = await token('superuser');
-  const [leaving = 0, busy = 0] = workersOf(server.pid);
+  const [leaving, busy] = workersOf(server.pid);
+  if (leaving === undefined || busy === undefined) throw new Error('there are not two workers');
   for (const each of [leaving, busy]) process.kill(each, 'SIGSTOP');
   const taken = askAnew(url, key, 2);
   await sleep(100);

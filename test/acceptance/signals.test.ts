@@ -30,7 +30,7 @@ function isRunning(pid: number): boolean {
  *
  * @param passwords how many passwords the start has to hash, each in some 50 ms
  */
-async function beginStart(t: Test, config: object = {}, passwords = 20) {
+async function beginStart(t: Test, config: object = {}, passwords = 40) {
   const folder = temporaryFolder(t);
   const { users: [user, ...users], ...rest } = await directory();
   const hashed = Array.from({ length: passwords }, (_, i) => {
@@ -74,7 +74,7 @@ for (const { name, config } of EVERY_CASE ? STARTS : STARTS.slice(0, 1)) {
   t.test(`SIGTERM during the start: ${name}`, async (t) => {
     const { child, pid, file, isReady, ended } = await beginStart(t, config);
     t.notOk(isReady());
-    await sleep(700);
+    await sleep(300);
     const workers = workersOf(pid);
     child.kill('SIGTERM');
     t.same(await ended, [0, null]);

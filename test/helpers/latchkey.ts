@@ -277,6 +277,13 @@ export function workersOf(pid: number): number[] {
   return children === '' ? [] : children.split(' ').map(Number);
 }
 
+/** @throws Error if there is none: process 0 would be the test's whole group */
+export function workerOf(pid: number): number {
+  const [worker] = workersOf(pid);
+  if (worker === undefined) throw new Error(`process ${pid} has started no other`);
+  return worker;
+}
+
 function collect(child: ChildProcess): () => { stdout: string; stderr: string } {
   let stdout = '';
   let stderr = '';
