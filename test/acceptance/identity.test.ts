@@ -269,8 +269,8 @@ t.test('two sidecars on one Redis', nightly, async (t) => {
     t.equal(received.length, length);
     t.equal((await send(second.url, JWKS)).status, 503, 'no keys are published either');
     t.equal((await send(second.url, '/status')).status, 200, 'requests without an assertion are served');
-    await matchLog(t, second, /"reason":"the signing keys in the store cannot be used \(a signing key record is damaged \(/);
-    t.match(await run(['serve', '--config', config()]), { code: 1, stderr: /a signing key record is damaged/ });
+    await matchLog(t, second, /"reason":"the signing keys in the store cannot be used \(a signing_keys record is damaged \(/);
+    t.match(await run(['serve', '--config', config()]), { code: 1, stderr: /a signing_keys record is damaged/ });
     const fixed = await run(['store', 'forget-signing-keys', '--config', first.configFile]);
     t.match(fixed, { code: 0, stdout: 'signing keys removed\n' });
     // The first sidecar may not have noticed the damage yet: its cached keys are valid until it

@@ -1,10 +1,12 @@
+import { fork, spawn } from 'node:child_process';
 import cluster from 'node:cluster';
 import { once } from 'node:events';
-import { writeFileSync } from 'node:fs';
+import { closeSync, openSync, readFileSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import t from 'tap';
-import { answer, askWorker } from '../../src/server/processes/messages.js';
+import { answer, askWorker, signalChild } from '../../src/server/processes/messages.js';
 import { temporaryFolder } from '../helpers/latchkey.js';
+import { until } from '../helpers/until.js';
 
 t.test('a worker that has just died is reported, and does not end the primary', async (t) => {
   const script = join(temporaryFolder(t), 'worker.mjs');
@@ -53,3 +55,27 @@ t.test('commands right after the configuration wait until the worker has handler
     { config, asked },
   ]);
 });
+
+t.test('signals nothing in place of a process that could not be started', async (t) => {
+  const limit = (files: string) => `prlimit --pid ${process.pid} --nofile=${files}:`;
+  const [, usual = '1024'] = /^Max open files +(\d+)/m.exec(readFileSync('/proc/self/limits', 'utf8')) ?? [];
+  const limits = spawn('sh', ['-c', `${limit('3')} && sleep 1; ${limit(usual)}`], { stdio: 'ignore' });
+  const ended = once(limits, 'exit');
+  await until(() => !canOpen(), 'no file descriptor is left');
+  const child = fork('none.mjs');
+  const [error] = await once(child, 'error');
+  t.match(error, { code: 'EMFILE' });
+  child.kill = () => t.fail('its process would be any');
+  signalChild(child, 'SIGKILL');
+  await ended;
+  t.ok(canOpen());
+});
+
+function canOpen(): boolean {
+  try {
+    closeSync(openSync('/dev/null', 'r'));
+    return true;
+  } catch {
+    return false;
+  }
+}

@@ -1,6 +1,6 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { type Hasher, type HashParameters, passwordsBusy } from '../../accounts/passwords.js';
-import { ask, WorkerUnreachable } from './messages.js';
+import { ask, signalChild, WorkerUnreachable } from './messages.js';
 
 const PROGRAM = new URL('./hashing-child.js', import.meta.url);
 
@@ -62,7 +62,7 @@ export class HashingProcess implements Hasher {
     } catch (error) {
       if (!(error instanceof WorkerUnreachable)) throw error;
       // It may hang.
-      child.kill('SIGKILL');
+      signalChild(child, 'SIGKILL');
       throw passwordsBusy();
     }
   }
@@ -89,7 +89,7 @@ export class HashingProcess implements Hasher {
     };
     child.once('exit', (code, signal) => onExit({ code, signal }));
     child.on('error', ({ code }: NodeJS.ErrnoException) => {
-      child.kill('SIGKILL');
+      signalChild(child, 'SIGKILL');
       onExit({ code: code ?? null, signal: null });
     });
     return (this.#child = child);

@@ -100,6 +100,14 @@ export async function askWorker(
   });
 }
 
+/**
+ * Signals a process that this one started. One that could not be started has no id: Node would signal
+ * whatever its memory held, such as 0, the group of this process.
+ */
+export function signalChild(child: ChildProcess, signal: NodeJS.Signals): void {
+  if (child.pid !== undefined) child.kill(signal);
+}
+
 /** Answers what the peer asks. */
 export function answer<Name extends string>(peer: Peer, handlers: Handlers<Name> | Promise<Handlers<Name>>): void {
   peer.on('message', (message: Message | null) => {

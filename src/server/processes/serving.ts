@@ -6,7 +6,7 @@ import type { ShadowDifferenceCounts } from '../../pipeline/shadow.js';
 import { noteDeath, ownSidecar } from '../fleet.js';
 import { sumDifferences } from '../shadow.js';
 import type { OpenedStore } from '../stores/open-store.js';
-import { askWorker, type Command, type Counts, type ServedUrls } from './messages.js';
+import { askWorker, type Command, type Counts, type ServedUrls, signalChild } from './messages.js';
 import { type PooledWorker, WorkerPool } from './worker-pool.js';
 import { startWorker } from './worker.js';
 
@@ -123,7 +123,7 @@ export async function startWorkers(
                   { worker_pid: member.worker.process.pid },
                   'worker did not reload; replacing it',
                 );
-              member.worker.process.kill('SIGKILL');
+              signalChild(member.worker.process, 'SIGKILL');
             });
           await Promise.all(pool.configured.map(commitOrKill));
         },

@@ -3,7 +3,7 @@ import type { LoadedConfig } from '../../config/load.js';
 import type { Log } from '../../observe/log.js';
 import { metrics } from '../../observe/metrics.js';
 import { MAX_TIMER_MS } from '../../util/time.js';
-import { answer, type Counts, type Report, type ServedUrls } from './messages.js';
+import { answer, type Counts, type Report, type ServedUrls, signalChild } from './messages.js';
 
 const FIRST_RESPAWN_MS = 100;
 const MAX_RESPAWN_MS = 10_000;
@@ -48,7 +48,7 @@ export class WorkerPool {
     this.#settings = settings;
     // After a drain there are no workers. If the process exits earlier, a hanging worker must not survive.
     process.once('exit', () => {
-      for (const { worker } of this.#members) worker.process.kill('SIGKILL');
+      for (const { worker } of this.#members) signalChild(worker.process, 'SIGKILL');
     });
   }
 
@@ -74,13 +74,13 @@ export class WorkerPool {
     const { current, log } = this.#settings;
     const exits = Array.from(this.#members, async (member) => {
       this.#leaves(member);
-      member.worker.process.kill('SIGTERM');
+      signalChild(member.worker.process, 'SIGTERM');
       return new Promise((resolve) => member.worker.once('exit', resolve));
     });
     const kill = (): void => {
       for (const { worker } of this.#members) {
         log.error({ worker_pid: worker.process.pid }, 'worker killed; drain timeout exceeded');
-        worker.process.kill('SIGKILL');
+        signalChild(worker.process, 'SIGKILL');
       }
     };
     const { drain_timeout: timeout } = current().config.limits;
