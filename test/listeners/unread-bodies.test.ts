@@ -11,10 +11,12 @@ const MIB = 1_048_576;
 const WINDOW = MIB / 2;
 const UPLOADS = 20;
 const ROUNDS = 3;
+/** Node 24 keeps no more than `maxSessionMemory` unread, for a proxy too. */
+const HOLDS_LESS = process.version.startsWith('v24.');
 
 for (const [who, isProxy, least, most] of [
   ['a client', false, 4 * MIB, 7.5 * MIB],
-  ['a trusted proxy', true, UPLOADS * (WINDOW - 16_384), UPLOADS * WINDOW],
+  ['a trusted proxy', true, HOLDS_LESS ? 7 * MIB : UPLOADS * (WINDOW - 16_384), UPLOADS * WINDOW],
 ] as const)
   t.test(`an upload gets a large window, and a connection holds a bounded amount unread: ${who}`, async (t) => {
     const streams = new Set<ServerHttp2Stream>();
