@@ -10,7 +10,7 @@ import { openHttp2, sendHttp2 } from '../helpers/http2.js';
 import { run, start, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
 import { freePort } from '../helpers/free-port.mjs';
 import { EVERY_CASE, nightly } from '../helpers/nightly.js';
-import { until } from '../helpers/until.js';
+import { until, untilHourLasts } from '../helpers/until.js';
 
 const APP = 'https://app.example';
 const PARTNER = 'http://partner.example:8081';
@@ -78,6 +78,8 @@ const configFile = writeConfig(folder, { ...base, cors: CORS }, await directory(
 const server = await start(t, configFile);
 const { token, login } = client(server.url);
 const key = await token('superuser');
+// A new hour would allow another write.
+await untilHourLasts(60_000);
 const spent = await token('engineer');
 await send(server.url, '/a', { method: 'POST', headers: { 'Service-Key': spent } });
 const cookie = await login('user');

@@ -5,7 +5,7 @@ import { client, directory, LEGACY_KEY, OPEN_STATUS, startFixture } from '../hel
 import { type Reply, send, sendRaw } from '../helpers/http.js';
 import { start, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
 import { startRedis } from '../helpers/redis.js';
-import { matchLog, until } from '../helpers/until.js';
+import { matchLog, until, untilHourLasts } from '../helpers/until.js';
 
 const ON = {
   decision: { host: '127.0.0.1', port: 0, grpc: { port: 0 } },
@@ -397,8 +397,7 @@ t.test('which check requests are valid', async (t) => {
 }); // prettier-ignore
 
 t.test('counts writes across all ports, and denies while the store is unavailable', async (t) => {
-  const untilHour = 3_600_000 - (Date.now() % 3_600_000);
-  if (untilHour < 15_000) await new Promise((wait) => setTimeout(wait, untilHour + 100));
+  await untilHourLasts(60_000);
   const redis = await startRedis(t);
   const store = { store: { type: 'redis', url: redis.url, sealing_key: 'a1'.repeat(32) } };
   const { url, server, token } = await startFixture(t, { ...ON, ...store, routes: OPEN_STATUS, rate_limit: { writes_per_hour: 4 } });

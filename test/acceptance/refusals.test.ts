@@ -9,7 +9,7 @@ import { type Reply, freshMetrics, send, startUpstream } from '../helpers/http.j
 import { openHttp2 } from '../helpers/http2.js';
 import { KeyServer, newPair } from '../helpers/key-server.js';
 import { run, start, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
-import { until } from '../helpers/until.js';
+import { until, untilHourLasts } from '../helpers/until.js';
 
 /*
  * Every reason to refuse a request, at every entrance where it can occur: response, log record,
@@ -60,6 +60,8 @@ const purge = await token('superuser', { scope: 'purge_all' });
 const elsewhere = await token('superuser', { addresses: '192.0.2.0/24' });
 const slow = await token('superuser', { rate: '1/1d' });
 await send(server.url, '/a', { headers: { 'Service-Key': slow } });
+// A new hour would allow another write.
+await untilHourLasts(60_000);
 const spent = await token('engineer');
 await send(server.url, '/a', { method: 'POST', headers: { 'Service-Key': spent } });
 const expiresAt = Math.ceil(Date.now() / 1000) * 1000 + 3_000;
