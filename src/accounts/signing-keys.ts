@@ -235,7 +235,7 @@ export class SigningSchedule {
   ): boolean {
     const signs = key.signsFrom <= now;
     if (signs !== than.signsFrom <= now) return signs;
-    // No key signs only if the clock was set back; the oldest is the one that is known everywhere.
+    // Where the clock is behind that of the process that made the first key, none signs yet.
     if (!signs) return key.signsFrom < than.signsFrom;
     if (key.algorithm !== than.algorithm) return key.algorithm === this.algorithm;
     return key.signsFrom > than.signsFrom;

@@ -67,8 +67,8 @@ t.test('three sidecars, one of them with two workers, share a rate', nightly, as
     const base = ((between - before) * limited.took) / plain.took;
     const scripts = calls() - between - base;
     t.comment(`${scripts.toFixed(0)} scripts more than ${base.toFixed(0)} for ${limited.admitted} requests`);
-    // Leases grow with the traffic; that they do is tested in test/accounts, however busy the machine is.
-    if (limited.took < ENOUGH_MS) t.ok(scripts < limited.admitted);
+    // Leases grow with the traffic, see test/accounts. A slow machine leases about once for each request.
+    t.ok(scripts < (limited.took < ENOUGH_MS ? 1 : 2) * limited.admitted);
   });
 
   await t.test('a token suspended or limited on one sidecar is suspended or limited on all', async (t) => {
