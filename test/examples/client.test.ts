@@ -7,7 +7,7 @@ import { PASSWORD, startFixture } from '../helpers/fixture.js';
 import { nightly } from '../helpers/nightly.js';
 
 const EXAMPLE = 'examples/client';
-const TSC = resolve('node_modules/@typescript/native/bin/tsc');
+const TSC = resolve('node_modules/typescript/bin/tsc');
 
 /** Runs a Node program to its end. */
 async function node(cwd: string, args: readonly string[], env: NodeJS.ProcessEnv = {}) {

@@ -1,7 +1,8 @@
-import { createRequire } from 'node:module';
-import { dirname, join } from 'node:path';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { Client, credentials, type ServiceError } from '@grpc/grpc-js';
 import protobuf from 'protobufjs';
+import descriptor from 'protobufjs/ext/descriptor/index.js';
 import type { Reply } from './http.js';
 
 /*
@@ -9,26 +10,32 @@ import type { Reply } from './http.js';
  * independent of those in the program.
  */
 
-const { resolve } = createRequire(import.meta.url);
-const DEFINITIONS = join(dirname(resolve('@grpc/grpc-js-xds/package.json')), 'deps');
-const FOLDERS: readonly (readonly [start: string, folder: string])[] = [
-  ['envoy/', 'envoy-api'],
-  ['google/rpc/', 'googleapis'],
-  ['validate/', 'protoc-gen-validate'],
-  ['', 'xds'],
-];
+/**
+ * `envoy/service/auth/v3/external_auth.proto` and all it imports, of envoyproxy/data-plane-api and
+ * googleapis (Apache-2.0), as `protoc --include_imports --descriptor_set_out` writes them.
+ */
+export const DEFINITIONS = join(import.meta.dirname, 'envoy-auth.binpb');
 
-/** Include folders of the definitions, each for `protoc -I`. */
-export const INCLUDES: readonly string[] = FOLDERS.map(([, folder]) => join(DEFINITIONS, folder));
+interface MessageType {
+  readonly field: { name: string; readonly jsonName: string }[];
+  readonly nestedType: readonly MessageType[];
+}
 
-const root = new protobuf.Root();
-root.resolvePath = (_origin, name) => {
-  if (name === 'google/protobuf/descriptor.proto') return resolve(`protobufjs/${name}`);
-  if (name.startsWith('google/protobuf/')) return name;
-  const [, folder = ''] = FOLDERS.find(([start]) => name.startsWith(start)) ?? [];
-  return join(DEFINITIONS, folder, name);
+/** Names fields as protobufjs names those of a `.proto` file. */
+function camelCase(types: readonly MessageType[]): void {
+  for (const { field: fields, nestedType } of types) {
+    for (const field of fields) field.name = field.jsonName;
+    camelCase(nestedType);
+  }
+}
+
+const set = descriptor.FileDescriptorSet.decode(readFileSync(DEFINITIONS)) as unknown as {
+  readonly file: readonly { readonly messageType: readonly MessageType[] }[];
 };
-root.loadSync('envoy/service/auth/v3/external_auth.proto');
+for (const { messageType } of set.file) camelCase(messageType);
+/** The module of descriptors adds this function, which its types lack. */
+const { Root } = protobuf as unknown as { Root: { fromDescriptor: (from: typeof set) => protobuf.Root } };
+const root = Root.fromDescriptor(set);
 const CHECK_REQUEST = root.lookupType('envoy.service.auth.v3.CheckRequest');
 const CHECK_RESPONSE = root.lookupType('envoy.service.auth.v3.CheckResponse');
 
@@ -64,16 +71,21 @@ export function checkBytes({ method, target, headers = {}, http = {}, source, jo
   const map: Record<string, string> = {};
   for (const [name, value] of all) map[name] = Object.hasOwn(map, name) ? `${map[name]},${value}` : value;
   const raw = all.map(([key, value]) => ({ key, rawValue: Buffer.from(value, 'latin1') }));
-  const list = joined === true ? { headers: map } : { headerMap: { headers: raw } };
+  const list = joined === true ? { headers: entriesOf(map) } : { headerMap: { headers: raw } };
   const about = { id: '1', method, path: target, host: String(host), scheme: 'http', size: -1, protocol: 'HTTP/1.1', ...list };
   return messageOf({
     source: { address: { socketAddress: { address: source ?? '127.0.0.1', portValue: 40_000 } }, principal: 'x' },
     destination: { address: { socketAddress: { address: '127.0.0.1', portValue: 8080 } } },
     request: { time: { seconds: 1 }, http: { ...about, ...http } },
-    contextExtensions: { route: 'x' },
-    metadataContext: { filterMetadata: {} },
+    contextExtensions: entriesOf({ route: 'x' }),
+    metadataContext: { filterMetadata: [] },
   });
 } // prettier-ignore
+
+/** Returns a map as its entries, which are the same on the wire. */
+function entriesOf(map: Readonly<Record<string, string>>) {
+  return Object.entries(map).map(([key, value]) => ({ key, value }));
+}
 
 /** Encodes a check with arbitrary attributes. */
 export function messageOf(attributes: object | undefined): Buffer {

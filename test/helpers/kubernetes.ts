@@ -1,12 +1,15 @@
+import { spawnSync } from 'node:child_process';
+import { rmSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join, resolve } from 'node:path';
-import ts from 'typescript';
 import { z } from 'zod';
 import type { KubernetesObject } from './helm.js';
 import { needNpmPackages } from './packages.mjs';
 
 const packages = needNpmPackages(resolve(import.meta.dirname, '../helm'));
 const require = createRequire(join(packages, 'package.json'));
+const TSC = resolve('node_modules/typescript/bin/tsc');
+const OPTIONS = ['--strict', '--noEmit', '--skipLibCheck', '--ignoreConfig', '--pretty', 'false', '--types', '', '--module', 'esnext', '--moduleResolution', 'bundler', '--target', 'es2022']; // prettier-ignore
 
 /** The part of the Gateway API that the chart uses; no package provides it. */
 const httpRoute = z.strictObject({
@@ -52,25 +55,17 @@ function unknownFields(objects: readonly KubernetesObject[]): string[] {
     `import type { I${object.kind} as Kind${i} } from '${moduleOf(object)}';`,
     `export const object${i}: Kind${i} = ${JSON.stringify(object)};`,
   ]);
-  // Strings in the schemas, but unions of literals in the types.
-  const file = join(packages, 'rendered-objects.ts');
-  const options: ts.CompilerOptions = {
-    strict: true,
-    noEmit: true,
-    skipLibCheck: true,
-    types: [],
-    module: ts.ModuleKind.ESNext,
-    moduleResolution: ts.ModuleResolutionKind.Bundler,
-    target: ts.ScriptTarget.ES2022,
-  };
-  const host = ts.createCompilerHost(options);
-  const read = host.getSourceFile.bind(host);
-  const text = lines.flat().join('\n');
-  host.getSourceFile = (name, ...rest) =>
-    name === file ? ts.createSourceFile(name, text, ts.ScriptTarget.ES2022) : read(name, ...rest);
-  const program = ts.createProgram([file], options, host);
-  return ts.getPreEmitDiagnostics(program).map(({ messageText, start = 0 }) => {
-    const { kind, metadata } = objects[Math.floor((text.slice(0, start).split('\n').length - 1) / 2)] ?? {};
-    return `${kind} ${metadata?.name}: ${ts.flattenDiagnosticMessageText(messageText, ' ')}`;
-  });
-}
+  const file = join(packages, `rendered-objects-${process.pid}.ts`);
+  writeFileSync(file, lines.flat().join('\n'));
+  try {
+    const { status, stdout } = spawnSync(process.execPath, [TSC, ...OPTIONS, file], { cwd: packages, encoding: 'utf8' });
+    const faults = [...stdout.matchAll(/\.ts\((\d+),\d+\): error TS\d+: (.*(?:\n .*)*)/g)];
+    if ((status === 0) !== (faults.length === 0)) throw new Error(`the compiler ended with ${status}: ${stdout}`);
+    return faults.map(([, line, message]) => {
+      const { kind, metadata } = objects[Math.floor((Number(line) - 1) / 2)] ?? {};
+      return `${kind} ${metadata?.name}: ${message}`;
+    });
+  } finally {
+    rmSync(file);
+  }
+} // prettier-ignore

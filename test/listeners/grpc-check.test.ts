@@ -25,7 +25,7 @@ t.test('refuses an ambiguous check, with a message for the operator', async (t) 
     [{ scheme: 'https' }, 'malformed_check', /:scheme and/],
     [{ query: 'a=b' }, 'malformed_check', /query is set/],
     [{ fragment: 'a' }, 'malformed_check', /fragment is set/],
-    [{ headers: { a: 'b' } }, 'malformed_check', /both headers and header_map/],
+    [{ headers: [{ key: 'a', value: 'b' }] }, 'malformed_check', /both headers and header_map/],
     [raw(field('a', 'b', 'c')), 'malformed_check', /a value and a different raw_value/],
     [raw(field(':protocol', 'websocket')), 'malformed_check', /begins with ":"/],
     [raw(field('__proto__:', 'x')), 'malformed', /not well-formed/],
