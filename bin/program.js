@@ -135,7 +135,7 @@ export async function start(folder = PROGRAM) {
 
 /**
  * Lets the young generation grow to {@link YOUNG_BYTES}. V8's own bound of 32 MiB is most of what a
- * process would take under load, and saves 2 % of a request's CPU time.
+ * process would take under load, and saves 2 to 4 % of a request's CPU time.
  */
 function boundYoungGeneration() {
   let growth = 0;
