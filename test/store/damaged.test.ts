@@ -22,7 +22,8 @@ import {
 } from './contract/records.js';
 
 const ENDS_AT = Date.now() + 3_600_000;
-const DIGESTS = { A: 'digest-of-A', S: 'session-of-U1' } as const;
+/** One digest begins with a dash, which a command would take for an option. */
+const DIGESTS = { A: '-digest-of-A', S: 'session-of-U1' } as const;
 const USES = { at: NOW + 9, ip: '::1', userAgent: null, idleEndsAt: ENDS_AT };
 
 /** Replaces a record of {@link fill} by another value. */
@@ -168,7 +169,7 @@ for (const [name, make] of Object.entries({ lmdb, redis, postgres }))
         }
       }
       if (kind === 'token')
-        await t.rejects(async () => tokens.find(DIGESTS.A), new RegExp(`"latchkey store remove token ${DIGESTS.A.slice(0, 8)}" removes it`));
+        await t.rejects(async () => tokens.find(DIGESTS.A), new RegExp(`"latchkey store remove token -- ${DIGESTS.A.slice(0, 8)}" removes it`));
       t.match(await tokens.find('digest-B'), { owner: { id: 'U2', locked: false } }, 'another user is not affected');
       t.ok(await sessions.find('other-session'));
       const uses = { tokens: new Map([['A', USES], ['B', USES]]), sessions: new Map([[DIGESTS.S, USES]]) };

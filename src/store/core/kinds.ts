@@ -309,10 +309,14 @@ export function valueOf<T>(
     stored.decoded = value;
     return value;
   } catch (cause) {
-    const called = `${kind.removable ?? kind.name} ${name ?? kind.nameOf?.(id) ?? id}`;
+    const own = name ?? kind.nameOf?.(id) ?? id;
+    const called = `${kind.removable ?? kind.name} ${own}`;
     if (cause instanceof RecordNewer) throw new RecordNewer(`${cause.message} (${called})`, { cause });
     if (!(cause instanceof RecordUnreadable)) throw cause;
-    const remedy = kind.removable === undefined ? '' : `; "latchkey store remove ${called}" removes it`;
+    // A digest may begin with a dash, as options do.
+    const operand = own.startsWith('-') ? `-- ${own}` : own;
+    const remedy =
+      kind.removable === undefined ? '' : `; "latchkey store remove ${kind.removable} ${operand}" removes it`;
     throw new RecordUnreadable(`${cause.message} (${called}${remedy})`, { cause });
   }
 }
