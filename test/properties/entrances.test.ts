@@ -1,4 +1,4 @@
-import { deepEqual, equal, ok } from 'node:assert/strict';
+import { deepEqual, equal, match, ok } from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import * as fc from 'fast-check';
@@ -270,6 +270,7 @@ class Entrances {
     // The question has the target among its fields, which may be too long together.
     if (decided.log.length === 0 && entry['outcome'] === 'target_too_long') {
       equal(isAllowed, false);
+      match(decided.text, /the header fields together are too long/);
       return;
     }
     // Proxies answer preflights themselves.
