@@ -16,14 +16,11 @@ export type IdentityNames = Readonly<Record<IdentityFact, string | null>>;
 /** Returns the identity headers as alternating names and values; facts without a value get none. */
 export function factFields(names: IdentityNames, facts: IdentityFacts): string[] {
   const fields: string[] = [];
-  add(fields, names.user_id, facts.user_id);
-  add(fields, names.customer_id, facts.customer_id);
-  add(fields, names.login, facts.login);
-  add(fields, names.role, facts.role);
-  add(fields, names.scope, facts.scope);
-  add(fields, names.services, facts.services);
-  add(fields, names.credential, facts.credential);
-  add(fields, names.token_id, facts.token_id);
+  for (const fact of IDENTITY_FACTS) {
+    const name = names[fact];
+    const value = facts[fact];
+    if (name !== null && value !== '') fields.push(name, fieldValueOf(value));
+  }
   return fields;
 }
 
@@ -58,10 +55,6 @@ function claimText(claim: unknown): string {
     return '';
   const encoded = values.map((value) => fieldValueOf(String(value)).replaceAll(',', '%2C'));
   return encoded.filter((value) => value !== '').join(',');
-}
-
-function add(fields: string[], name: string | null, value: string): void {
-  if (name !== null && value !== '') fields.push(name, fieldValueOf(value));
 }
 
 /** Percent-encodes (UTF-8) what a header field cannot carry, and `%`, reversibly. */

@@ -1,6 +1,7 @@
 import type { JSONWebKeySet } from 'jose';
 import {
   IDENTITY_PRESET_NAMES,
+  identityNames,
   identityPreset,
   type IdentityPresetName,
 } from '../config/schema/identity-presets.js';
@@ -129,12 +130,7 @@ export interface IdentityHeaders {
 
 export function identityHeaders({ preset = 'latchkey', headers = {}, header = DEFAULT_HEADER }: HeaderOptions): IdentityHeaders {
   const { headers: defaults, reserved, reservedPrefixes } = identityPreset(preset);
-  const names = Object.fromEntries(
-    IDENTITY_FACTS.map((fact) => {
-      const given = headers[fact];
-      return [fact, given === undefined ? (defaults[fact] ?? null) : given];
-    }),
-  ) as Record<IdentityFact, string | null>;
+  const names = identityNames(preset, headers);
   const sent = Object.values(names).filter((name) => name !== null);
   const kept = new Set([header.toLowerCase(), 'x-request-id']);
   const replaced = new Set([...sent, ...Object.values(defaults), ...reserved, ...kept].map(foldName));

@@ -1,4 +1,4 @@
-import type { IdentityFact } from '../../domain/identity-fields.js';
+import { IDENTITY_FACTS, type IdentityFact, type IdentityNames } from '../../domain/identity-fields.js';
 
 export interface IdentityPreset {
   /** Header of each fact. A fact is missing when the family has no header with that meaning. */
@@ -67,6 +67,16 @@ export const IDENTITY_PRESET_NAMES = Object.keys(IDENTITY_PRESETS) as [
 
 export function identityPreset(name: IdentityPresetName): IdentityPreset {
   return IDENTITY_PRESETS[name];
+}
+
+/** Returns the name of each header: the given one (`identity.headers`), else that of the preset. */
+export function identityNames(
+  preset: IdentityPresetName,
+  given: Partial<Record<IdentityFact, string | null | undefined>>,
+): IdentityNames {
+  const defaults = identityPreset(preset).headers;
+  const name = (fact: IdentityFact) => (given[fact] === undefined ? (defaults[fact] ?? null) : given[fact]);
+  return Object.fromEntries(IDENTITY_FACTS.map((fact) => [fact, name(fact)])) as IdentityNames;
 }
 
 /** Folded names of `X-Forwarded-*` fields that identify a user. */

@@ -1,6 +1,6 @@
 import { z } from 'zod';
-import { IDENTITY_FACTS, type IdentityFact, type IdentityNames } from '../../domain/identity-fields.js';
-import { IDENTITY_PRESET_NAMES, identityPreset } from './identity-presets.js';
+import { IDENTITY_FACTS, type IdentityFact } from '../../domain/identity-fields.js';
+import { IDENTITY_PRESET_NAMES, identityNames } from './identity-presets.js';
 import { claimName, durationBetween, fieldName, flag, orNull, text, plainUrl } from './units.js';
 
 const MEANING: Readonly<Record<IdentityFact, string>> = {
@@ -64,13 +64,4 @@ export const identitySchema = z
       .describe('The same identity as a signed JWT')
       .meta({ example: '{ enabled: true, issuer: https://auth.example.com, audience: example-api }' }),
   })
-  .transform(({ headers, ...identity }) => ({ ...identity, headers: namesOf(identity.preset, headers) })); // prettier-ignore
-
-function namesOf(
-  preset: (typeof IDENTITY_PRESET_NAMES)[number],
-  given: Partial<Record<IdentityFact, string | null | undefined>>,
-): IdentityNames {
-  const defaults = identityPreset(preset).headers;
-  const name = (fact: IdentityFact) => (given[fact] === undefined ? (defaults[fact] ?? null) : given[fact]);
-  return Object.fromEntries(IDENTITY_FACTS.map((fact) => [fact, name(fact)])) as IdentityNames;
-}
+  .transform(({ headers, ...identity }) => ({ ...identity, headers: identityNames(identity.preset, headers) })); // prettier-ignore
