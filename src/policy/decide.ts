@@ -34,20 +34,16 @@ const WITHIN_SERVICES: Decision = { allowed: true, reason: 'service', rule: null
 export class Policy {
   /** The value of `X-Auth-Scope` for a session: the scopes that allow everything, or all scopes. */
   readonly sessionScope: string;
-  readonly #roles: RuleTable<Decision>;
-  readonly #scopes: RuleTable<Decision>;
-  readonly #limited: RuleTable<Decision>;
+  readonly #roles: RuleTable;
+  readonly #scopes: RuleTable;
+  readonly #limited: RuleTable;
   readonly #noScope: Rule;
 
   constructor(tables: PolicyTables, lines: Lines = {}) {
-    this.#roles = new RuleTable(tables.roles, ['policy', 'roles'], lines, roleDecision);
-    this.#scopes = new RuleTable(tables.scopes, ['policy', 'scopes'], lines, scopeDecision);
-    this.#limited = new RuleTable(
-      { service_limited: { allow: ['*'], deny: tables.service_limited.deny } },
-      ['policy'],
-      lines,
-      limitDecision,
-    );
+    const limited = { service_limited: { allow: ['*'], deny: tables.service_limited.deny } };
+    this.#roles = new RuleTable('role', tables.roles, ['policy', 'roles'], lines);
+    this.#scopes = new RuleTable('scope', tables.scopes, ['policy', 'scopes'], lines);
+    this.#limited = new RuleTable('service_limited', limited, ['policy'], lines);
     this.#noScope = { effect: 'unknown', pattern: null, position: positionOf(['policy', 'scopes'], lines) };
     const all = Object.entries(tables.scopes);
     const full = all.filter(([, { allow, deny }]) => allow?.includes('*') === true && !deny?.length);
@@ -98,12 +94,8 @@ export class Policy {
     if (subject.credential === 'session') return [role];
     const scope = this.#byScope(subject, action);
     if (subject.token.services.length === 0) return [scope, role];
-    return [
-      scope,
-      this.#limited.evaluate('service_limited', action),
-      byService(subject, action, service),
-      role,
-    ];
+    const limit = this.#limited.evaluate('service_limited', action);
+    return [scope, limit.allowed ? NOT_LIMITED : limit, byService(subject, action, service), role];
   }
 
   #byScope({ token }: TokenSubject | JwtSubject, action: string): Decision {
@@ -120,19 +112,6 @@ export class Policy {
       detail: scopeDetail(token.scopes, action),
     };
   }
-}
-
-function scopeDecision(allowed: boolean, rule: Rule, name: string, action: string): Decision {
-  return { allowed, reason: 'scope', rule, detail: allowed ? '' : scopeDetail([name], action) };
-}
-
-function limitDecision(allowed: boolean, rule: Rule, _name: string, action: string): Decision {
-  return allowed ? NOT_LIMITED : { allowed, reason: 'service_limited', rule, detail: limitedDetail(action) };
-}
-
-function roleDecision(allowed: boolean, rule: Rule, name: string, action: string): Decision {
-  const detail = allowed ? '' : `The role ${name} is not allowed to perform ${action}`;
-  return { allowed, reason: 'role', rule, detail };
 }
 
 function byService(
@@ -226,23 +205,29 @@ export interface Rule {
   readonly position: ConfigPosition;
 }
 
+const DETAILS = {
+  role: (name: string, action: string) => `The role ${name} is not allowed to perform ${action}`,
+  scope: (name: string, action: string) => scopeDetail([name], action),
+  service_limited: (_name: string, action: string) => limitedDetail(action),
+};
+
 /** A table of rules by name (roles, scopes) that evaluates each action once. */
-export class RuleTable<T> {
-  readonly #rows = new Map<string, { rules: Rules; results: Map<string, T> }>();
+class RuleTable {
+  readonly #reason: keyof typeof DETAILS;
+  readonly #rows = new Map<string, { rules: Rules; decisions: Map<string, Decision> }>();
   readonly #path: readonly string[];
   readonly #lines: Lines;
-  readonly #createResult: (allowed: boolean, rule: Rule, name: string, action: string) => T;
 
   constructor(
+    reason: keyof typeof DETAILS,
     table: Readonly<Record<string, Rules>>,
     path: readonly string[],
     lines: Lines,
-    answer: (allowed: boolean, rule: Rule, name: string, action: string) => T,
   ) {
-    for (const [name, rules] of Object.entries(table)) this.#rows.set(name, { rules, results: new Map() });
+    for (const [name, rules] of Object.entries(table)) this.#rows.set(name, { rules, decisions: new Map() });
+    this.#reason = reason;
     this.#path = path;
     this.#lines = lines;
-    this.#createResult = answer;
   }
 
   someAllows(action: string): boolean {
@@ -257,15 +242,21 @@ export class RuleTable<T> {
   }
 
   /** Actions come from the configuration, so the cache stays small. */
-  evaluate(name: string, action: string): T {
+  evaluate(name: string, action: string): Decision {
     const row = this.#rows.get(name);
-    if (row === undefined) return this.#createResult(false, this.#rule('unknown', null, []), name, action);
-    let result = row.results.get(action);
-    if (result === undefined) {
-      const rule = this.#find(name, row.rules, action);
-      row.results.set(action, (result = this.#createResult(rule.effect === 'allow', rule, name, action)));
+    if (row === undefined) return this.#decision(this.#rule('unknown', null, []), name, action);
+    let decision = row.decisions.get(action);
+    if (decision === undefined) {
+      decision = this.#decision(this.#find(name, row.rules, action), name, action);
+      row.decisions.set(action, decision);
     }
-    return result;
+    return decision;
+  }
+
+  #decision(rule: Rule, name: string, action: string): Decision {
+    const allowed = rule.effect === 'allow';
+    const detail = allowed ? '' : DETAILS[this.#reason](name, action);
+    return { allowed, reason: this.#reason, rule, detail };
   }
 
   #find(name: string, { allow = [], deny = [] }: Rules, action: string): Rule {
