@@ -151,19 +151,13 @@ export interface WritesLeft {
   readonly resetAt: EpochMs;
 }
 
+export type WriteLimit = (userId: string, now: EpochMs) => Promise<WritesLeft>;
+
 /** Counts each user's writes per clock hour, across the fleet (`rate_limit.writes_per_hour`). */
-export class WriteLimit {
-  readonly #usage: Pick<UsageStore, 'countWrite'>;
-  readonly #perHour: number;
-
-  constructor(usage: Pick<UsageStore, 'countWrite'>, perHour: number) {
-    this.#usage = usage;
-    this.#perHour = perHour;
-  }
-
-  async count(userId: string, now: EpochMs): Promise<WritesLeft> {
+export function createWriteLimit(usage: Pick<UsageStore, 'countWrite'>, perHour: number): WriteLimit {
+  return async (userId, now) => {
     const hour = Math.floor(now / HOUR_MS) * HOUR_MS;
-    const count = await this.#usage.countWrite(userId, hour);
-    return { remaining: this.#perHour - count, resetAt: hour + HOUR_MS };
-  }
+    const count = await usage.countWrite(userId, hour);
+    return { remaining: perHour - count, resetAt: hour + HOUR_MS };
+  };
 }

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import type { Config } from '../config/schema/config.js';
 import type { AuditEvent } from '../domain/audit.js';
-import { type Refusal, unprocessable, UNPROCESSABLE } from '../domain/refusal.js';
+import { noToken, overloaded, type Refusal, unprocessable, UNPROCESSABLE } from '../domain/refusal.js';
 import { isExpired, type Rotation, rotationOf, successorIdOf, type Token } from '../domain/token.js';
 import { digestOf, newAccessToken } from '../domain/secret.js';
 import { type EpochMs, formatTime, wholeSecond } from '../util/time.js';
@@ -66,7 +66,7 @@ export class TokenRotations {
     if ('refusal' in overlap) return overlap;
     for (let attempts = 1; attempts <= MAX_ATTEMPTS; attempts++) {
       const found = await this.#find(id, caller.customerId);
-      if (found === undefined) return { refusal: 'not_found', detail: `Cannot find token '${id}'` };
+      if (found === undefined) return noToken(id);
       const { token, owner } = found;
       const refusal = caller.refuse(token) ?? this.#refuseSelf(token, caller) ?? refuseState(token, owner, now);
       if (refusal !== undefined) return refusal;
@@ -75,7 +75,7 @@ export class TokenRotations {
         : await this.#report(token, owner, now);
       if (rotated !== 'changed' && rotated !== 'owner_changed') return rotated;
     }
-    return { refusal: 'overloaded', detail: 'The token is being changed elsewhere; try again' };
+    return overloaded('The token is being changed elsewhere; try again');
   } // prettier-ignore
 
   #refuseSelf({ id }: Token, { tokenId }: RotationCaller): Refusal | undefined {

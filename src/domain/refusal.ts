@@ -55,6 +55,14 @@ export function malformed(detail: string): Refusal {
   return { refusal: 'malformed', detail };
 }
 
+export function noEndpoint({ method, path }: { readonly method: string; readonly path: string }): Refusal {
+  return { refusal: 'not_found', detail: `No endpoint for ${method} ${path}` };
+}
+
+export function noToken(id: string): Refusal {
+  return { refusal: 'not_found', detail: `Cannot find token '${id}'` };
+}
+
 export function overloaded(detail: string): Refusal {
   return { refusal: 'overloaded', detail };
 }

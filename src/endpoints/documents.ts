@@ -1,3 +1,4 @@
+import { noEndpoint } from '../domain/refusal.js';
 import { endpoint, type EndpointSettings, type Resource } from './endpoint.js';
 import { openApi, resourceMetadata, signingKeySet } from './schema/responses.js';
 
@@ -15,8 +16,7 @@ export const signingKeys = {
       description: 'A JSON Web Key Set (RFC 7517). It may be cached as long as `Cache-Control` allows.',
       response: signingKeySet,
       handle: async ({ head, now }, { signingKeys: keys }) => {
-        if (keys === null)
-          return { refusal: 'not_found', detail: `No endpoint for ${head.method} ${head.path}` };
+        if (keys === null) return noEndpoint(head);
         return { status: 200, json: { keys: await keys.published(now) }, maxAge: keys.maxAge };
       },
     }),
@@ -54,8 +54,7 @@ function metadataAt<const Name extends string>(
         description: 'OAuth 2.0 Protected Resource Metadata (RFC 9728), for clients on any origin.',
         response: resourceMetadata,
         handle: async ({ head }, { resource }) => {
-          if (resource === null)
-            return { refusal: 'not_found', detail: `No endpoint for ${head.method} ${head.path}` };
+          if (resource === null) return noEndpoint(head);
           return { status: 200, json: resource, headers: ANY_ORIGIN, maxAge: MAX_AGE };
         },
       }),

@@ -1,7 +1,7 @@
 import { sessionEvent } from '../accounts/sessions.js';
 import { reportingUnknown } from '../accounts/audit-events.js';
 import type { SessionSubject } from '../domain/credential.js';
-import type { Refusal } from '../domain/refusal.js';
+import { noEndpoint, type Refusal } from '../domain/refusal.js';
 import type { Session } from '../domain/session.js';
 import { type EpochMs, formatTime } from '../util/time.js';
 import type { RequestHead } from '../http/head.js';
@@ -206,7 +206,6 @@ function pageFields(head: RequestHead): string[] {
 }
 
 function serveFile(content: Content | undefined, head: RequestHead): Reply<undefined> | Refusal {
-  if (content === undefined)
-    return { refusal: 'not_found', detail: `No endpoint for ${head.method} ${head.path}` };
+  if (content === undefined) return noEndpoint(head);
   return { status: 200, content, headers: pageFields(head) };
 }

@@ -1,7 +1,7 @@
 import { reportingUnknown } from '../accounts/audit-events.js';
 import type { AuditEvent } from '../domain/audit.js';
 import { segmentAt } from '../domain/path.js';
-import type { Refusal } from '../domain/refusal.js';
+import { noToken, type Refusal } from '../domain/refusal.js';
 import type { Token } from '../domain/token.js';
 import type { Reply } from '../http/replies.js';
 import { type Call, endpoint, type EndpointSettings, ownTokenId, subjectOf } from './endpoint.js';
@@ -52,8 +52,7 @@ export const updateToken = endpoint({
       (await reportingUnknown(auditEvents, async () =>
         services.tokens.change(id, change, call.now, auditEvents),
       ));
-    if (found === undefined || changed === undefined)
-      return { refusal: 'not_found', detail: `Cannot find token '${id}'` };
+    if (found === undefined || changed === undefined) return noToken(id);
     if ('refusal' in changed) return changed;
     const json = tokenObject({ ...found, token: changed.token }, customerId);
     return { status: 200, headers: furtherTokens(changed.further), json, auditEvents };

@@ -1,7 +1,7 @@
 import { reportingUnknown, tokenCreatedEvent } from '../accounts/audit-events.js';
 import type { AuditEvent } from '../domain/audit.js';
 import { segmentAt } from '../domain/path.js';
-import { type Refusal, unprocessable } from '../domain/refusal.js';
+import { noToken, type Refusal, unprocessable } from '../domain/refusal.js';
 import type { User } from '../domain/user.js';
 import type { RequestHead } from '../http/head.js';
 import { jsonList, type Reply } from '../http/replies.js';
@@ -216,7 +216,7 @@ async function revoke(
   const { missing, further } = await reportingUnknown(auditEvents, async () =>
     tokens.revoke(ids, auditEvents),
   );
-  if (missing[0] !== undefined) return notFound(missing[0]);
+  if (missing[0] !== undefined) return noToken(missing[0]);
   const headers = furtherTokens(further);
   const revokedAll = { status: 204, headers, auditEvents };
   if (!wait.fleet) return revokedAll;
@@ -247,7 +247,7 @@ async function receiptReply(
 
 async function show(id: string, { customerId }: User, { tokens }: EndpointServices): Promise<Reply<TokenObject> | Refusal> {
   const found = await tokens.get(id, customerId);
-  return found === undefined ? notFound(id) : { status: 200, json: tokenObject(found, customerId) };
+  return found === undefined ? noToken(id) : { status: 200, json: tokenObject(found, customerId) };
 } // prettier-ignore
 
 /** @param user who asks for the list */
@@ -263,8 +263,4 @@ async function listed(
     end();
     throw error;
   }
-}
-
-function notFound(id: string): Refusal {
-  return { refusal: 'not_found', detail: `Cannot find token '${id}'` };
 }

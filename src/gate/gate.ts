@@ -6,7 +6,7 @@ import { type MaybePromise, mapMaybe } from '../util/async.js';
 import type { Subject } from '../domain/credential.js';
 import { expectsNoBody, isRead } from '../domain/methods.js';
 import { segmentAt } from '../domain/path.js';
-import { malformed, type Refusal } from '../domain/refusal.js';
+import { malformed, noEndpoint, type Refusal } from '../domain/refusal.js';
 import type { EpochMs } from '../util/time.js';
 import { ID } from '../domain/user.js';
 import type { LastSeen } from '../accounts/last-seen.js';
@@ -18,7 +18,7 @@ import { type Decision, type Policy, policyRefusal } from '../policy/decide.js';
 import { type EndpointRule, guardedUser, type Match, type Route } from '../policy/route.js';
 import type { Sites } from '../policy/sites.js';
 import type { Authenticator, TokenLimits } from './authenticate.js';
-import type { Ownership, TokenRead } from './ownership.js';
+import type { Ownership } from './ownership.js';
 import {
   bodyOnRead,
   isRefused,
@@ -44,14 +44,9 @@ export interface Admitted {
   readonly guarded?: { readonly userId: string; readonly isActive: boolean };
 }
 
-interface Refused {
+interface Refused extends Pick<Admitted, 'action' | 'subject' | 'decision' | 'isOthers' | 'guarded'> {
   readonly refusal: Refusal;
   readonly route: Route | null;
-  readonly action: string | null;
-  readonly subject: Subject | null;
-  readonly decision: Decision | null;
-  readonly isOthers?: true;
-  readonly guarded?: Admitted['guarded'];
 }
 
 export type Verdict = Admitted | Refused;
@@ -66,16 +61,15 @@ export interface GateServices {
   readonly sites: Sites;
   readonly policy: Policy;
   readonly authenticator: Pick<Authenticator, 'authenticate' | 'isSent'>;
-  readonly ownership: Pick<Ownership, 'ofToken' | 'ofCustomer' | 'refuseOthers'> &
-    Partial<Pick<Ownership, 'readToken'>>;
+  readonly ownership: Pick<Ownership, 'ofToken' | 'ofCustomer' | 'refuseOthers'>;
   readonly tokenLimits: TokenLimits;
   readonly lastSeen: Pick<LastSeen, 'note'>;
-  readonly tokens: Pick<Tokens, 'hasActive'>;
+  readonly tokens: Pick<Tokens, 'hasActive'> & Partial<Pick<Tokens, 'read'>>;
   readonly writeLimit: WriteLimit | null;
 }
 
 interface EarlyMatch extends Match {
-  readonly read?: TokenRead;
+  readonly read?: ReturnType<Tokens['read']>;
 }
 
 /**
@@ -104,14 +98,7 @@ export class Gate {
     const action = reads ? route.readAction : route.writeAction;
     if (expectsNoBody(head.method) && !route.allowsBodyOnRead && head.hasBody)
       return refused(bodyOnRead(head.method), route, action, null);
-    if (route.auth === 'deny') {
-      return refused(
-        { refusal: 'not_found', detail: `No endpoint for ${head.method} ${head.path}` },
-        route,
-        action,
-        null,
-      );
-    }
+    if (route.auth === 'deny') return refused(noEndpoint(head), route, action, null);
     const unfit = refuseServiceWorker(head, route);
     if (unfit !== undefined) return refused(unfit, route, action, null);
     if (route.auth === 'none') return admitted(match, action, null, null);
@@ -200,7 +187,10 @@ export class Gate {
   /** Reads the token that an endpoint names while the credential is read: one round trip to the store. */
   #readEarly(match: Match): EarlyMatch {
     if (match.route.endpoint?.id !== 'token') return match;
-    return { ...match, read: this.#parts.ownership.readToken?.(segmentAt(match.path, 1) as string) };
+    const read = this.#parts.tokens.read?.(segmentAt(match.path, 1) as string);
+    // It is refused with the credential, or fails where it is used.
+    if (read instanceof Promise) read.catch(() => undefined);
+    return { ...match, read };
   }
 
   async #checkOwner(
@@ -242,7 +232,7 @@ export class Gate {
     const { subject, route, action } = verdict;
     if (writeLimit === null || subject === null || route.endpoint !== null) return verdict;
     if (isRead(head.method) || action === FREE_ACTION) return verdict;
-    return writeLimit.count(subject.user.id, now).then((writes): Verdict => {
+    return writeLimit(subject.user.id, now).then((writes): Verdict => {
       if (writes.remaining >= 0) return { ...verdict, writes };
       const retryAfter = Math.max(1, Math.ceil((writes.resetAt - now) / 1000));
       return { ...verdict, refusal: { refusal: 'rate_limited', retryAfter, resetAt: writes.resetAt } };

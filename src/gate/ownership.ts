@@ -1,7 +1,7 @@
 import { includesRanges, parseRange } from '../util/addresses.js';
 import type { Subject } from '../domain/credential.js';
 import { includesRate, parseRate, type Token } from '../domain/token.js';
-import type { Refusal } from '../domain/refusal.js';
+import { noToken, type Refusal } from '../domain/refusal.js';
 import type { Tokens } from '../accounts/tokens.js';
 import { limitedDetail, type Policy, policyRefusal } from '../policy/decide.js';
 import { type DefaultLimits, NO_DEFAULTS } from './authenticate.js';
@@ -9,19 +9,13 @@ import { type DefaultLimits, NO_DEFAULTS } from './authenticate.js';
 /** Who owns a record: the caller, or another user of the same customer. */
 export type Owner = 'self' | 'other';
 
-export type TokenRead = ReturnType<Tokens['read']>;
-
 /** Decides about records that endpoints name by id: others' records require a separate action. */
 export class Ownership {
-  readonly #tokens: Pick<Tokens, 'trace'> & Partial<Pick<Tokens, 'read'>>;
+  readonly #tokens: Pick<Tokens, 'trace'>;
   readonly #policy: Policy;
   readonly #defaults: DefaultLimits;
 
-  constructor(
-    tokens: Pick<Tokens, 'trace'> & Partial<Pick<Tokens, 'read'>>,
-    policy: Policy,
-    defaults = NO_DEFAULTS,
-  ) {
+  constructor(tokens: Pick<Tokens, 'trace'>, policy: Policy, defaults = NO_DEFAULTS) {
     this.#tokens = tokens;
     this.#policy = policy;
     this.#defaults = defaults;
@@ -29,20 +23,12 @@ export class Ownership {
 
   /**
    * Returns who owns a token. Refuses one that does not exist or belongs to another customer.
-   * @param read by {@link readToken}, if that was called
+   * @param read the token, if that was read
    */
-  async ofToken(id: string, subject: Subject, read?: TokenRead): Promise<Owner | Refusal> {
+  async ofToken(id: string, subject: Subject, read?: ReturnType<Tokens['read']>): Promise<Owner | Refusal> {
     const found = await this.#tokens.trace(id, subject.user.customerId, read);
-    if (found === undefined) return { refusal: 'not_found', detail: `Cannot find token '${id}'` };
+    if (found === undefined) return noToken(id);
     return found.token.userId === subject.user.id ? 'self' : 'other';
-  }
-
-  /** Begins to read a token, for {@link ofToken}. */
-  readToken(id: string): TokenRead {
-    const read = this.#tokens.read?.(id);
-    // It is refused with the credential, or fails where it is used.
-    if (read instanceof Promise) read.catch(() => undefined);
-    return read;
   }
 
   /** Refuses another customer's token, and another user's unless the caller may perform `action`. */

@@ -1,6 +1,6 @@
 import { FleetReceipts, type KnownFleet } from '../accounts/fleet-receipts.js';
 import { JwtIssuers, KeySets } from '../accounts/jwt/issuers.js';
-import { TokenRates, WriteLimit } from '../accounts/token-rates.js';
+import { createWriteLimit, TokenRates } from '../accounts/token-rates.js';
 import { TokenRotations } from '../accounts/token-rotations.js';
 import type { LoadedConfig } from '../config/load.js';
 import { logSettings } from '../config/mask.js';
@@ -119,7 +119,7 @@ export function createRuntime(
     tokenLimits: new TokenLimits(config.tokens.limits, rates),
     lastSeen,
     tokens,
-    writeLimit: perHour === null ? null : new WriteLimit(store.usage, perHour),
+    writeLimit: perHour === null ? null : createWriteLimit(store.usage, perHour),
   };
   const gate = new Gate(parts);
   const shadow = openShadow(loaded, parts, logFault, differences);
