@@ -28,60 +28,59 @@ export interface KnownFleet {
  * Waits until every sidecar has dropped what was just revoked: when all of its processes answer a question
  * asked after the revocation. A process that ends meanwhile holds nothing; one that starts reads the store
  * afresh.
+ * @param sentAt `performance.now()` when the revocation was sent to the store
  */
-export class FleetReceipts {
-  readonly #store: FleetStore;
-  readonly #known: () => KnownFleet;
-  readonly #waitMs: number;
-
-  constructor(store: FleetStore, known: () => KnownFleet, waitMs = WAIT_MS) {
-    this.#store = store;
-    this.#known = known;
-    this.#waitMs = waitMs;
-  }
-
-  /** @param sentAt `performance.now()` when the revocation was sent to the store */
-  async collect(sentAt: number): Promise<FleetReceipt> {
-    const until = performance.now() + this.#waitMs;
-    const question = newId();
-    const all = await this.#members(question);
-    const waiting = new Map(all.map((member) => [member.id, member]));
-    let slowestMs: number | null = null;
-    let isAsked = false;
-    for (let interval = FIRST_POLL_MS; waiting.size > 0 && performance.now() < until; interval *= 2) {
-      try {
-        if (!isAsked) await this.#store.ask(question);
-        isAsked = true;
-        for (const id of await this.#store.answers(question))
-          if (waiting.delete(id)) slowestMs = Math.ceil(performance.now() - sentAt);
-        if (waiting.size === 0) break;
-      } catch (error) {
-        if (!(error instanceof StoreUnavailable)) throw error;
-      }
-      await sleep(Math.min(interval, MAX_POLL_MS, Math.max(0, until - performance.now())));
-    }
-    const sidecars = new Map(all.map((each) => [each.sidecar, { name: each.name, heartbeatAge: each.age }]));
-    const missing = new Set([...waiting.values()].map(({ sidecar }) => sidecars.get(sidecar)));
-    return { sidecars: sidecars.size, slowestMs, missing: [...missing].filter((each) => each !== undefined) };
-  }
-
-  /** Includes those last known here: the store may be unavailable, or list too few. */
-  async #members(question: string): Promise<readonly LiveMember[]> {
-    const { members, self } = this.#known();
-    const [found, left] = await this.#listed(question);
-    const remaining = members.filter(({ id }) => !left.includes(id));
-    const all = [...remaining, ...(self === null ? [] : [self]), ...found];
-    return [...new Map(all.map((each) => [each.id, each])).values()];
-  }
-
-  /** Returns the live processes and the ids of those that left. */
-  async #listed(question: string): Promise<readonly [readonly LiveMember[], readonly string[]]> {
+export async function collectReceipt(
+  store: FleetStore,
+  known: KnownFleet,
+  sentAt: number,
+  waitMs = WAIT_MS,
+): Promise<FleetReceipt> {
+  const until = performance.now() + waitMs;
+  const question = newId();
+  const all = await membersOf(store, known, question);
+  const waiting = new Map(all.map((member) => [member.id, member]));
+  let slowestMs: number | null = null;
+  let isAsked = false;
+  for (let interval = FIRST_POLL_MS; waiting.size > 0 && performance.now() < until; interval *= 2) {
     try {
-      // Nobody was asked yet, so those who "answered" are those that left.
-      return [await this.#store.list(), await this.#store.answers(question)];
+      if (!isAsked) await store.ask(question);
+      isAsked = true;
+      for (const id of await store.answers(question))
+        if (waiting.delete(id)) slowestMs = Math.ceil(performance.now() - sentAt);
+      if (waiting.size === 0) break;
     } catch (error) {
-      if (error instanceof StoreUnavailable) return [[], []];
-      throw error;
+      if (!(error instanceof StoreUnavailable)) throw error;
     }
+    await sleep(Math.min(interval, MAX_POLL_MS, Math.max(0, until - performance.now())));
+  }
+  const sidecars = new Map(all.map((each) => [each.sidecar, { name: each.name, heartbeatAge: each.age }]));
+  const missing = new Set([...waiting.values()].map(({ sidecar }) => sidecars.get(sidecar)));
+  return { sidecars: sidecars.size, slowestMs, missing: [...missing].filter((each) => each !== undefined) };
+}
+
+/** Includes those last known here: the store may be unavailable, or list too few. */
+async function membersOf(
+  store: FleetStore,
+  { members, self }: KnownFleet,
+  question: string,
+): Promise<readonly LiveMember[]> {
+  const [found, left] = await listed(store, question);
+  const remaining = members.filter(({ id }) => !left.includes(id));
+  const all = [...remaining, ...(self === null ? [] : [self]), ...found];
+  return [...new Map(all.map((each) => [each.id, each])).values()];
+}
+
+/** Returns the live processes and the ids of those that left. */
+async function listed(
+  store: FleetStore,
+  question: string,
+): Promise<readonly [readonly LiveMember[], readonly string[]]> {
+  try {
+    // Nobody was asked yet, so those who "answered" are those that left.
+    return [await store.list(), await store.answers(question)];
+  } catch (error) {
+    if (error instanceof StoreUnavailable) return [[], []];
+    throw error;
   }
 }

@@ -1,4 +1,4 @@
-import type { FleetReceipts } from '../accounts/fleet-receipts.js';
+import type { FleetReceipt } from '../accounts/fleet-receipts.js';
 import type { Logins } from '../accounts/login.js';
 import type { ProviderLogins } from '../accounts/oidc/provider-logins.js';
 import type { Sessions } from '../accounts/sessions.js';
@@ -21,7 +21,8 @@ export interface EndpointServices {
   readonly sessions: Sessions;
   readonly tokens: Tokens;
   readonly rotations: TokenRotations;
-  readonly receipts: Pick<FleetReceipts, 'collect'>;
+  /** @param sentAt as for `collectReceipt` */
+  readonly collectReceipt: (sentAt: number) => Promise<FleetReceipt>;
   readonly ownership: Ownership;
   /** Null when there is no `POST /sudo`. */
   readonly identify: Gate['identify'] | null;

@@ -235,9 +235,9 @@ function readWait({ query }: RequestHead): { readonly fleet: boolean } | Refusal
 /** 200 when every sidecar has dropped the token, else 202. */
 async function receiptReply(
   sentAt: number,
-  { receipts }: EndpointServices,
+  { collectReceipt }: EndpointServices,
 ): Promise<Reply<FleetReceiptObject>> {
-  const { sidecars, slowestMs, missing } = await receipts.collect(sentAt);
+  const { sidecars, slowestMs, missing } = await collectReceipt(sentAt);
   const late = missing.map(({ name, heartbeatAge }) => ({ name, heartbeat_age_ms: heartbeatAge }));
   return {
     status: late.length === 0 ? 200 : 202,

@@ -1,4 +1,4 @@
-import { FleetReceipts, type KnownFleet } from '../accounts/fleet-receipts.js';
+import { collectReceipt, type KnownFleet } from '../accounts/fleet-receipts.js';
 import { JwtIssuers, KeySets } from '../accounts/jwt/issuers.js';
 import { createWriteLimit, TokenRates } from '../accounts/token-rates.js';
 import { TokenRotations } from '../accounts/token-rotations.js';
@@ -159,7 +159,7 @@ export function createRuntime(
       sessions,
       tokens,
       rotations: new TokenRotations(store, config.tokens),
-      receipts: new FleetReceipts(store.fleet, fleet),
+      collectReceipt: async (sentAt) => collectReceipt(store.fleet, fleet(), sentAt),
       ownership,
       identify: hasSudo || oidc !== null ? (head, now) => gate.identify(head, now) : null,
       signingKeys: keys,

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { FleetReceipts } from '../../src/accounts/fleet-receipts.js';
+import { collectReceipt, type KnownFleet } from '../../src/accounts/fleet-receipts.js';
 import { Membership } from '../../src/server/fleet.js';
 import { Endings } from '../../src/store/endings.js';
 import { StoreUnavailable } from '../../src/store/faults.js';
@@ -38,9 +38,9 @@ function fleetOf(members: LiveMember[], answerAfter: Record<string, number | und
   };
 } // prettier-ignore
 
-const unknown = { members: [], self: null };
-const collect = (store: FleetStore, known = unknown as ConstructorParameters<typeof FleetReceipts>[1] extends () => infer K ? K : never) =>
-  new FleetReceipts(store, () => known, WAIT_MS).collect(performance.now()); // prettier-ignore
+const unknown: KnownFleet = { members: [], self: null };
+const collect = (store: FleetStore, known = unknown) =>
+  collectReceipt(store, known, performance.now(), WAIT_MS);
 
 t.test('a sidecar counts when all of its processes have answered, by its slowest one', async (t) => {
   const members = [member('A'), member('B1', { sidecar: 'B', name: 'B:8080' }), member('B2', { sidecar: 'B', name: 'B:8080' })];

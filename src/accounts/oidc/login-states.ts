@@ -2,7 +2,6 @@ import { randomBytes } from 'node:crypto';
 import { z } from 'zod';
 import { SealBroken, type Sealer } from '../sealing.js';
 import type { EpochMs } from '../../util/time.js';
-import type { Proofs } from './provider.js';
 import type { AttemptLimit, LoginThrottleStore } from '../../store/core/usage.js';
 import { ignoreUnavailable } from '../login.js';
 import { networkFailures, networkRate, seconds, type ThrottleSettings } from '../login-throttle.js';
@@ -12,22 +11,18 @@ import { LoginQueue } from '../passwords.js';
 export const LOGIN_TIME_MS = 10 * 60_000;
 
 /** A login that a browser began and has not completed. */
-export interface LoginState extends Proofs {
-  /** Where the browser goes afterwards; null: to the web page. */
-  readonly returnTo: string | null;
-  /** Whether the provider must ask for the login again. */
-  readonly fresh: boolean;
-  readonly begunAt: EpochMs;
-}
-
-const sealed = z.object({
+const loginState = z.object({
   state: z.string(),
   nonce: z.string(),
   verifier: z.string(),
+  /** Where the browser goes afterwards; null: to the web page. */
   returnTo: z.string().nullable(),
+  /** Whether the provider must ask for the login again. */
   fresh: z.boolean(),
   begunAt: z.int(),
 });
+
+export type LoginState = z.output<typeof loginState>;
 
 /**
  * A login in progress is kept only in a cookie of the browser that began it, sealed with the fleet's key for
@@ -48,7 +43,7 @@ export function openLoginState(
 ): LoginState | undefined {
   const opened = openedBy(sealer, text, provider);
   if (opened === undefined) return undefined;
-  const state = sealed.parse(JSON.parse(opened));
+  const state = loginState.parse(JSON.parse(opened));
   return Math.abs(now - state.begunAt) <= LOGIN_TIME_MS ? state : undefined;
 }
 

@@ -13,6 +13,7 @@ import { RefreshedValue } from '../../net/refreshed-value.js';
 import { createKeySource } from '../jwt/key-source.js';
 import { type Claims, isComplete, mergeUserInfo } from './claims.js';
 import { discoverProvider, failed } from './client.js';
+import type { LoginState } from './login-states.js';
 import { CLOCK_SKEW_SECONDS, LoginFailed, type ProviderSettings } from './settings.js';
 import { SignedTokens } from './signed.js';
 
@@ -20,11 +21,7 @@ import { SignedTokens } from './signed.js';
 export type OnDiscovery = (provider: string, error: unknown) => void;
 
 /** Which a callback must match. */
-export interface Proofs {
-  readonly state: string;
-  readonly nonce: string;
-  readonly verifier: string;
-}
+type Proofs = Pick<LoginState, 'state' | 'nonce' | 'verifier'>;
 
 const DISCOVERY = { after: 10 * 60_000, retry: 1_000 };
 
