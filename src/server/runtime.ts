@@ -102,7 +102,6 @@ export function createRuntime(
           config.jwt_issuers,
           createJwtEvents(log),
           keySets,
-          undefined,
           Object.values(config.identity.claims),
         );
 

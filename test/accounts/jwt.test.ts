@@ -38,14 +38,18 @@ function settingsOf(more: Partial<IssuerSettings> = {}): IssuerSettings {
   };
 } // prettier-ignore
 
-function open(more: Partial<IssuerSettings> = {}, ...source: ConstructorParameters<typeof JwtIssuers>[3][]) {
+function open(more: Partial<IssuerSettings> = {}, keys?: KeySet) {
   const outcomes: VerificationOutcome[] = [];
   const fetches: unknown[] = [];
   const events = {
     verified: (_: string, outcome: VerificationOutcome) => void outcomes.push(outcome),
     fetched: (_: string, error: unknown) => void fetches.push(error),
   };
-  return { issuers: new JwtIssuers([settingsOf(more)], events, undefined, ...source), outcomes, fetches };
+  return {
+    issuers: new JwtIssuers([settingsOf(more)], events, keys && { of: () => keys }),
+    outcomes,
+    fetches,
+  };
 }
 
 t.test('which claims match a rule', async (t) => {
@@ -294,7 +298,7 @@ t.test('keys that must not be used', async (t) => {
   const rsa = await newPair('rsa', 'RS256');
   const p384 = await newPair('p384', 'ES384');
   const signed = async (jwk: object, key: Pair | null = pair, also: object[] = []) => {
-    const { issuers } = open({ jwks: { url: 'https://issuer.example' } }, () => async () => ({ keys: [jwk, ...also] as never }));
+    const { issuers } = open({ jwks: { url: 'https://issuer.example' } }, new KeySet(async () => ({ keys: [jwk, ...also] as never })));
     const text = [JSON.stringify({ alg: key?.algorithm ?? 'RS256', kid: 'one' }), JSON.stringify({ iss: issuer.url, aud: 'latchkey', sub: 'repo:acme/x', exp: at() + 60 })] as const;
     const privateKey = key === null ? small.privateKey : KeyObject.from(key.privateKey);
     const input = text.map((each) => Buffer.from(each).toString('base64url')).join('.');

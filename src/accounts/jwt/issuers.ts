@@ -10,7 +10,6 @@ import { AUTHORIZATION } from '../../http/authorization.js';
 import type { EpochMs } from '../../util/time.js';
 import { type Claims, type IssuerSettings, placeOf, subjectOf, unverifiedClaims } from './subjects.js';
 import type { KeySet, Verifier } from './verifier.js';
-import type { KeySource } from './key-source.js';
 import { upTo } from '../../util/collections.js';
 
 export type VerificationOutcome = 'valid' | 'invalid' | 'expired' | 'no_subject' | 'unavailable';
@@ -36,9 +35,8 @@ interface Issuer {
 export class JwtIssuers {
   readonly #issuers: ReadonlyMap<string, Issuer>;
   readonly #events: JwtEvents;
-  readonly #keySets: KeySets;
+  readonly #keySets: Pick<KeySets, 'of'>;
   readonly #forwarded: readonly string[];
-  readonly #sourceOf: ((settings: IssuerSettings) => KeySource) | undefined;
   readonly #known = new LRUCache<string, { subject: JwtSubject; from: EpochMs; until: EpochMs }>(
     upTo(MAX_REMEMBERED),
   );
@@ -48,14 +46,12 @@ export class JwtIssuers {
   constructor(
     issuers: readonly IssuerSettings[],
     events: JwtEvents,
-    keySets: KeySets = new KeySets(),
-    sourceOf?: (settings: IssuerSettings) => KeySource,
+    keySets: Pick<KeySets, 'of'> = new KeySets(),
     forwarded: readonly string[] = [],
   ) {
     this.#forwarded = forwarded;
     this.#events = events;
     this.#keySets = keySets;
-    this.#sourceOf = sourceOf;
     this.#issuers = new Map(issuers.map((settings) => [settings.issuer, { settings, verifier: undefined }]));
   }
 
@@ -117,10 +113,12 @@ export class JwtIssuers {
   }
 
   async #open(settings: IssuerSettings): Promise<Verifier> {
-    const { createVerifier } = await import('./verifier.js');
+    const { createVerifier, openKeySet } = await import('./verifier.js');
     const fetched = (error: unknown): void => this.#events.fetched(settings.name, error);
-    const kept = (open: () => KeySet) => this.#keySets.of(settings, open);
-    return createVerifier(settings, fetched, kept, this.#sourceOf?.(settings));
+    return createVerifier(
+      settings,
+      this.#keySets.of(settings, () => openKeySet(settings, fetched)),
+    );
   }
 }
 

@@ -17,15 +17,12 @@ import { createKeySource, type KeySource } from './key-source.js';
 /** Returns why, if a JWT is not valid. @throws Unavailable if the issuer's keys cannot be fetched */
 export type Verifier = (jwt: string, now: EpochMs) => Promise<Claims | 'invalid' | 'expired'>;
 
-/** @param kept returns the keys that a reload keeps, or opens them */
-export function createVerifier(
-  settings: IssuerSettings,
-  fetched: OnFetch,
-  kept: (open: () => KeySet) => KeySet,
-  source: KeySource = createKeySource(settings, settings.jwks),
-): Verifier {
+export function openKeySet(settings: IssuerSettings, onFetch: OnFetch): KeySet {
+  return new KeySet(createKeySource(settings, settings.jwks), onFetch);
+}
+
+export function createVerifier(settings: IssuerSettings, keys: KeySet): Verifier {
   const { issuer, algorithms, clock_skew: skew } = settings;
-  const keys = kept(() => new KeySet(source, fetched));
   const options = {
     issuer,
     algorithms: [...algorithms],
