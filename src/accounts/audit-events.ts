@@ -149,8 +149,8 @@ export function otpAccepted(user: User): AuditEvent {
   return { event: 'otp.accepted', outcome: 'success', target: idsOf(user) };
 }
 
-function idsOf({ id, customerId }: Ids) {
-  return { user_id: id, customer_id: customerId };
+export function idsOf(user: Ids | null) {
+  return { user_id: user?.id ?? null, customer_id: user?.customerId ?? null };
 }
 
 export function unknown(auditEvents: readonly AuditEvent[]): AuditEvent[] {

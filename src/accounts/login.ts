@@ -2,7 +2,7 @@ import type { AuditEvent } from '../domain/audit.js';
 import { type GrantCode, type Refusal, Unavailable, withAuditEvents } from '../domain/refusal.js';
 import { loginKey, type User } from '../domain/user.js';
 import { networkOf } from '../util/addresses.js';
-import { otpAccepted, reporting } from './audit-events.js';
+import { idsOf, otpAccepted, reporting } from './audit-events.js';
 import type { Accounts, Checked } from './stored-accounts.js';
 import type { Attempted, AttemptOutcome, LoginThrottle, Reservation } from './login-throttle.js';
 import { confirmation, credentials, readBy } from './parameters.js';
@@ -244,8 +244,4 @@ function failedLogin(checked: Failed, wait: number): AuditEvent[] {
 
 function throttled(wait: number): AuditEvent {
   return { event: 'login.throttled', outcome: 'denied', retry_after: wait };
-}
-
-function idsOf(user: User | null): Record<string, string | null> {
-  return { user_id: user?.id ?? null, customer_id: user?.customerId ?? null };
 }

@@ -14,7 +14,7 @@ import { type Maintenance, removalTime, type Store } from '../store/core/store.j
 import type { SessionStore, SessionWithOwner } from '../store/core/sessions.js';
 import { type LastSeen, recordedClient } from './last-seen.js';
 import type { AuditEvent } from '../domain/audit.js';
-import { reportingUnknown } from './audit-events.js';
+import { idsOf, reportingUnknown } from './audit-events.js';
 import type { Subject } from '../domain/credential.js';
 
 const SUDO_MS = 5 * 60_000;
@@ -101,9 +101,10 @@ export class Sessions {
       await this.#store.end(session.digest);
   }
 
-  /** False if it had ended. */
-  async end(session: Session): Promise<boolean> {
-    return this.#store.end(session.digest);
+  /** Returns the event, unless another request ended it first and reports that. */
+  async end(session: Session, customerId: string, reason: string): Promise<AuditEvent[]> {
+    const event = sessionEvent('session.ended', session, customerId, reason);
+    return (await reportingUnknown([event], async () => this.#store.end(session.digest))) ? [event] : [];
   }
 
   /** The active ones, most recently used first. */
@@ -115,11 +116,11 @@ export class Sessions {
       .toSorted((a, b) => b.lastSeenAt - a.lastSeenAt);
   }
 
-  async endById(userId: string, id: string): Promise<Session | undefined> {
+  /** Returns no event if the user has no such session. */
+  async endById({ id: userId, customerId }: User, id: string): Promise<AuditEvent[]> {
     const sessions = await this.#store.listOfUser(userId);
     const session = sessions.find((one) => one.id === id);
-    const ended = session !== undefined && (await this.#store.end(session.digest));
-    return ended ? session : undefined;
+    return session === undefined ? [] : this.end(session, customerId, 'user');
   }
 
   /** For logins in progress; existing sessions are found by {@link ofProvider}. */
@@ -135,13 +136,15 @@ export class Sessions {
     );
   }
 
-  async othersOf({ userId, digest }: Session): Promise<Session[]> {
-    const sessions = await this.#store.listOfUser(userId);
-    return sessions.filter((session) => session.digest !== digest);
-  }
-
-  async endOthers({ userId, digest }: Session): Promise<readonly Session[]> {
-    return this.#store.endOfUser(userId, digest);
+  /** Ends all of the user's sessions except this one. */
+  async endOthers({ userId, digest }: Session, customerId: string): Promise<AuditEvent[]> {
+    const eventOf = (each: Session) => sessionEvent('session.ended', each, customerId, 'user');
+    // Others may start or end meanwhile, so only an unknown outcome reports those read before.
+    const known = (await this.#store.listOfUser(userId)).filter((each) => each.digest !== digest);
+    const ended = await reportingUnknown(known.map(eventOf), async () =>
+      this.#store.endOfUser(userId, digest),
+    );
+    return ended.map(eventOf);
   }
 
   /** A whole second, as in responses. */
@@ -198,6 +201,13 @@ export function sessionEvent(
 ): AuditEvent {
   const target = { session_id: id, user_id: userId, customer_id: customerId };
   return { event, outcome: 'success', target, ...(reason === undefined ? {} : { reason }) };
+}
+
+export function sudoGrantedEvent(subject: Subject, reason?: string): AuditEvent {
+  const credential =
+    subject.credential === 'session' ? { session_id: subject.session.id } : { token_id: subject.token.id };
+  const target = { ...credential, ...idsOf(subject.user) };
+  return { event: 'sudo.granted', outcome: 'success', target, ...(reason === undefined ? {} : { reason }) };
 }
 
 /** Differs from the id for sudo grants of the same session. */

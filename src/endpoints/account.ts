@@ -1,7 +1,6 @@
 import { z } from 'zod';
 import { reportingUnknown } from '../accounts/audit-events.js';
-import type { AuditEvent } from '../domain/audit.js';
-import type { Subject } from '../domain/credential.js';
+import { sudoGrantedEvent } from '../accounts/sessions.js';
 import { formatTime } from '../util/time.js';
 import type { User } from '../domain/user.js';
 import type { DirectoryStore } from '../store/core/directory.js';
@@ -177,12 +176,4 @@ function userObject(user: User) {
     updated_at: formatTime(user.updatedAt),
     deleted_at: null,
   };
-}
-
-function sudoGrantedEvent(subject: Subject): AuditEvent {
-  const { user } = subject;
-  const credential =
-    subject.credential === 'session' ? { session_id: subject.session.id } : { token_id: subject.token.id };
-  const target = { ...credential, user_id: user.id, customer_id: user.customerId };
-  return { event: 'sudo.granted', outcome: 'success', target };
 }

@@ -1,4 +1,4 @@
-import { reporting, reportingUnknown } from '../accounts/audit-events.js';
+import { reporting } from '../accounts/audit-events.js';
 import type { AuditEvent } from '../domain/audit.js';
 import { formatSessionCookie } from '../http/cookies.js';
 import { acceptsHtml, firstField } from '../http/fields.js';
@@ -83,13 +83,10 @@ export const login = {
       headers: ['Set-Cookie', 'Location'],
       handle: async ({ head, subject }, { sessions, sessionCookie, oidc, page }) => {
         const cookie = { name: sessionCookie, value: '', maxAge: 0, secure: head.client.secure };
-        const auditEvents: AuditEvent[] = [];
+        let auditEvents: AuditEvent[] = [];
         let next: string | undefined;
         if (subject?.credential === 'session') {
-          const event = sessionEvent('session.ended', subject.session, subject.user.customerId, 'logout');
-          const ended = await reportingUnknown([event], async () => sessions.end(subject.session));
-          // Another request may have ended it, and reports that.
-          if (ended) auditEvents.push(event);
+          auditEvents = await sessions.end(subject.session, subject.user.customerId, 'logout');
           next = await providerLogout(subject, oidc);
         }
         const clear = clearSiteData(head, '"cache", "storage"');
@@ -136,11 +133,9 @@ export async function beginSession(
   const held =
     cookie === undefined ? undefined : await reporting(auditEvents, () => sessions.find(cookie, now));
   if (held !== undefined) {
-    const event = sessionEvent('session.ended', held.session, held.owner.customerId, 'new_login');
-    const done = await reporting(auditEvents, async () =>
-      reportingUnknown([event], async () => sessions.end(held.session)),
-    );
-    if (done) auditEvents.push(event);
+    const { session: old, owner } = held;
+    const ended = reporting(auditEvents, async () => sessions.end(old, owner.customerId, 'new_login'));
+    auditEvents.push(...(await ended));
   }
   const fresh = { name: sessionCookie, value: secret, maxAge: sessions.maxAge, secure };
   return { cookie: formatSessionCookie(fresh), auditEvents };

@@ -2,7 +2,7 @@ import { throttledRefusal } from '../accounts/login.js';
 import { LOGIN_TIME_MS } from '../accounts/oidc/login-states.js';
 import type { EndedLogin, ProviderLogout } from '../accounts/oidc/provider-logins.js';
 import type { LoginFailure } from '../accounts/oidc/settings.js';
-import { reporting, reportingUnknown } from '../accounts/audit-events.js';
+import { idsOf, reporting, reportingUnknown } from '../accounts/audit-events.js';
 import type { AuditEvent } from '../domain/audit.js';
 import { ownPath } from '../domain/path.js';
 import type { Refusal } from '../domain/refusal.js';
@@ -16,7 +16,7 @@ import { beginSession } from './login.js';
 import { type Call, endpoint, type Resource } from './endpoint.js';
 import { loginMethods } from './schema/responses.js';
 import type { EndpointServices } from './services.js';
-import { sessionEvent } from '../accounts/sessions.js';
+import { sudoGrantedEvent } from '../accounts/sessions.js';
 
 type Oidc = NonNullable<EndpointServices['oidc']>;
 
@@ -144,7 +144,7 @@ async function endLogin(
     return goesOn ? { ...answer, ...redirect(returnTo ?? page.path) } : answer;
   }
   const { user, login } = result;
-  const target = { user_id: user.id, customer_id: user.customerId, provider: name };
+  const target = { ...idsOf(user), provider: name };
   const succeeded: AuditEvent = { event: 'login.succeeded', outcome: 'success', target };
   const events = [...auditEvents, succeeded];
   const started = await reporting(events, async () =>
@@ -160,7 +160,9 @@ async function endLogin(
   const secure = head.client.secure || pageUrl.startsWith('https:');
   const { cookie, auditEvents: all } = await beginSession(call, user, started, services, events, secure);
   const { session } = started;
-  const noted = result.fresh ? [freshEvent(session, user)] : [];
+  const noted = result.fresh
+    ? [sudoGrantedEvent({ credential: 'session', user, session }, 'fresh_login')]
+    : [];
   if (result.fresh)
     await reporting(all, async () =>
       reportingUnknown(noted, async () => sessions.noteFreshLogin(session, user, now)),
@@ -188,11 +190,8 @@ async function endSessions(
   await reporting(auditEvents, async () => {
     for (const id of userIds) {
       const customerId = (await directory.getUser(id))?.customerId ?? '';
-      for (const each of await sessions.ofProvider(id, sids)) {
-        const event = sessionEvent('session.ended', each, customerId, 'provider_logout');
-        const ended = await reportingUnknown([event], async () => sessions.end(each));
-        if (ended) auditEvents.push(event);
-      }
+      for (const each of await sessions.ofProvider(id, sids))
+        auditEvents.push(...(await sessions.end(each, customerId, 'provider_logout')));
     }
     await done();
   });
@@ -275,12 +274,6 @@ function readStateCookie({ fields }: RequestHead, pageUrl: string, state: string
   return found.length === 1 ? found[0] : undefined;
 }
 
-function freshEvent({ id }: Session, user: User): AuditEvent {
-  const target = { session_id: id, user_id: user.id, customer_id: user.customerId };
-  return { event: 'sudo.granted', outcome: 'success', target, reason: 'fresh_login' };
-}
-
 function failedEvent(provider: string, reason: LoginFailure, user: User | null): AuditEvent {
-  const target = { user_id: user?.id ?? null, customer_id: user?.customerId ?? null, provider };
-  return { event: 'login.failed', outcome: 'failure', reason, target };
+  return { event: 'login.failed', outcome: 'failure', reason, target: { ...idsOf(user), provider } };
 }

@@ -1,5 +1,3 @@
-import { sessionEvent } from '../accounts/sessions.js';
-import { reportingUnknown } from '../accounts/audit-events.js';
 import type { SessionSubject } from '../domain/credential.js';
 import { noEndpoint, type Refusal } from '../domain/refusal.js';
 import type { Session } from '../domain/session.js';
@@ -56,11 +54,7 @@ const sessionEndpoints = [
     response: null,
     handle: async (call, { sessions }) => {
       const { user, session: current } = sessionOf(call);
-      const eventOf = (each: Session) => sessionEvent('session.ended', each, user.customerId, 'user');
-      // Others may start or end meanwhile, so only an unknown outcome reports those read before.
-      const known = (await sessions.othersOf(current)).map(eventOf);
-      const ended = await reportingUnknown(known, async () => sessions.endOthers(current));
-      return { status: 204, auditEvents: ended.map(eventOf) };
+      return { status: 204, auditEvents: await sessions.endOthers(current, user.customerId) };
     },
   }),
   endpoint({
@@ -73,11 +67,9 @@ const sessionEndpoints = [
     refusals: ['NotFound'],
     handle: async (call, { sessions }) => {
       const id = call.path.slice(call.path.lastIndexOf('/') + 1);
-      const { user } = sessionOf(call);
-      const event = sessionEvent('session.ended', { id, userId: user.id }, user.customerId, 'user');
-      const ended = await reportingUnknown([event], async () => sessions.endById(user.id, id));
-      if (ended === undefined) return { refusal: 'not_found', detail: `Cannot find session '${id}'` };
-      return { status: 204, auditEvents: [event] };
+      const auditEvents = await sessions.endById(sessionOf(call).user, id);
+      if (auditEvents.length === 0) return { refusal: 'not_found', detail: `Cannot find session '${id}'` };
+      return { status: 204, auditEvents };
     },
   }),
 ] as const;
