@@ -126,31 +126,29 @@ interface CompiledRanges {
 
 /** Checks a token's addresses and rate; suspension is part of the credential, to keep it unknown. */
 export class TokenLimits {
-  readonly #defaults: DefaultLimits | undefined;
+  readonly #defaults: DefaultLimits;
   readonly #rates: Pick<TokenRates, 'take'> | null;
   readonly #compiled = new WeakMap<readonly string[], CompiledRanges>();
 
   /** @param rates null when no requests are counted */
   constructor(defaults: DefaultLimits, rates: Pick<TokenRates, 'take'> | null) {
-    const { rate, addresses } = defaults;
-    this.#defaults = rate === null && addresses === null ? undefined : defaults;
+    this.#defaults = defaults;
     this.#rates = rates;
   }
 
   withoutRate(): TokenLimits {
-    return new TokenLimits(this.#defaults ?? NO_DEFAULTS, null);
+    return this.#rates === null ? this : new TokenLimits(this.#defaults, null);
   }
 
   /** @param counts whether the rate applies */
   refuse(subject: Subject, { client }: RequestHead, counts: boolean): MaybePromise<Refusal | undefined> {
     if (subject.credential === 'session' || subject.credential === 'jwt') return undefined;
     const { id, rateId, restrictions } = subject.token;
-    if (restrictions === undefined && this.#defaults === undefined) return undefined;
-    const addresses = restrictions?.addresses ?? this.#defaults?.addresses ?? null;
+    const addresses = restrictions?.addresses ?? this.#defaults.addresses;
     if (addresses !== null && !this.#isIn(addresses, client.address)) {
       return { refusal: 'address', detail: `The token is not accepted from the address ${client.address}` };
     }
-    const rate = restrictions?.rate ?? this.#defaults?.rate ?? null;
+    const rate = restrictions?.rate ?? this.#defaults.rate;
     if (rate === null || this.#rates === null || !counts) return undefined;
     const wait = this.#rates.take(rateId ?? id, rate);
     return typeof wait === 'number' ? refusalOf(wait) : wait.then(refusalOf);
