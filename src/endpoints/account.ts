@@ -5,7 +5,7 @@ import { formatTime } from '../util/time.js';
 import type { User } from '../domain/user.js';
 import type { DirectoryStore } from '../store/core/directory.js';
 import { endpoint, type Resource, subjectOf } from './endpoint.js';
-import { checkFreshLogin } from './login.js';
+import { checkProof } from './login.js';
 import { customer, id, named, time } from './schema/responses.js';
 import { readSudo, sudoRequest } from './schema/requests.js';
 
@@ -114,8 +114,8 @@ export const account = {
       codes: { 400: ['invalid_request', 'account_locked', '2fa.verify'], 403: ['invalid_grant'] },
       refusals: ['Throttled'],
       handle: async (call, services) => {
-        const { logins, sessions } = services;
-        const { head, body, subject, now } = call;
+        const { sessions } = services;
+        const { body, subject, now } = call;
         const attempt = readSudo(body);
         const grant = async (user: User) => {
           // Without a credential, there is nothing to attach the grant to.
@@ -126,14 +126,8 @@ export const account = {
           return granted === 'granted' ? null : granted;
         };
         const hasProof = attempt.login !== undefined || attempt.password !== undefined;
-        const byProvider = hasProof ? undefined : await checkFreshLogin(call, services, 403, grant);
-        const checked =
-          byProvider ??
-          (await logins.check(
-            { ...attempt, otp: head.otp, address: head.client.address, caller: subject?.user },
-            403,
-            grant,
-          ));
+        const proof = { ...attempt, hasProof, caller: subject?.user };
+        const checked = await checkProof(call, services, proof, 403, grant);
         if ('refusal' in checked) return checked;
         return {
           status: 200,

@@ -1,13 +1,26 @@
 import type { z } from 'zod';
+import type { FleetReceipt } from '../accounts/fleet-receipts.js';
+import type { Logins } from '../accounts/login.js';
+import type { ProviderLogins } from '../accounts/oidc/provider-logins.js';
+import type { Sessions } from '../accounts/sessions.js';
+import type { KeyRing } from '../accounts/signing-keys.js';
+import type { TokenRotations } from '../accounts/token-rotations.js';
+import type { Tokens } from '../accounts/tokens.js';
 import type { SessionSubject, Subject } from '../domain/credential.js';
 import type { GrantCode, Refusal } from '../domain/refusal.js';
-import type { EpochMs } from '../util/time.js';
+import type { Gate } from '../gate/gate.js';
+import type { Ownership } from '../gate/ownership.js';
 import type { Body } from '../http/body.js';
 import type { RequestHead } from '../http/head.js';
-import type { Reply } from '../http/replies.js';
+import type { Content, Reply } from '../http/replies.js';
+import type { Policy } from '../policy/decide.js';
 import type { EndpointRule } from '../policy/route.js';
+import type { DirectoryStore } from '../store/core/directory.js';
+import type { MaybePromise } from '../util/async.js';
+import type { EpochMs } from '../util/time.js';
 import type { HeaderName, RefusalName } from './openapi/components.js';
-import type { EndpointServices } from './services.js';
+import type { pageSettings } from './page-settings.js';
+import type { ResourceMetadata } from './schema/responses.js';
 
 export interface EndpointSettings {
   /** Of the endpoints that list and delete tokens (`interface.token_endpoints`). */
@@ -93,6 +106,36 @@ export interface Call {
   /** Null at an endpoint that checks a password itself. */
   readonly subject: Subject | null;
   readonly now: EpochMs;
+}
+
+export interface EndpointServices {
+  readonly directory: DirectoryStore;
+  readonly policy: Policy;
+  readonly logins: Logins;
+  readonly sessions: Sessions;
+  readonly tokens: Tokens;
+  readonly rotations: TokenRotations;
+  /** @param sentAt as for `collectReceipt` */
+  readonly collectReceipt: (sentAt: number) => Promise<FleetReceipt>;
+  readonly ownership: Ownership;
+  /** Null when there is no `POST /sudo`. */
+  readonly identify: Gate['identify'] | null;
+  /** Null when there are no assertions. */
+  readonly signingKeys: KeyRing | null;
+  readonly sessionCookie: string;
+  /** Null without `interface.protected_resource`. */
+  readonly resource: ResourceMetadata | null;
+  /** Null without OpenID Connect providers. */
+  readonly oidc: {
+    readonly logins: ProviderLogins;
+    /** As browsers see it. */
+    readonly pageUrl: string;
+    readonly hasPasswords: () => MaybePromise<boolean>;
+  } | null;
+  readonly page: ReturnType<typeof pageSettings>;
+  /** Whether this process serves requests: its store is available, and it is not shutting down. */
+  readonly isReady: () => Promise<boolean>;
+  readonly interfaceDocument: () => Promise<Content>;
 }
 
 /** Keeps the name a literal type, and checks what `handle` returns. */

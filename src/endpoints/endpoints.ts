@@ -15,11 +15,10 @@ import {
   readiness,
   signingKeys,
 } from './documents.js';
-import type { Call, Endpoint, EndpointSettings, Resource } from './endpoint.js';
+import type { Call, Endpoint, EndpointServices, EndpointSettings, Resource } from './endpoint.js';
 import { login } from './login.js';
 import { oidc } from './oidc.js';
 import { page } from './page.js';
-import type { EndpointServices } from './services.js';
 import { tokens } from './tokens.js';
 
 /** In the order of the OpenAPI document. */

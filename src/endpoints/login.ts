@@ -3,15 +3,14 @@ import type { AuditEvent } from '../domain/audit.js';
 import { formatSessionCookie } from '../http/cookies.js';
 import { acceptsHtml, firstField } from '../http/fields.js';
 import type { RequestHead } from '../http/head.js';
-import { endpoint, type Resource, type Call } from './endpoint.js';
+import { type Call, endpoint, type EndpointServices, type Resource } from './endpoint.js';
 import { loggedIn } from './schema/responses.js';
 import { loginRequest, readLogin } from './schema/requests.js';
 import { sessionEvent, type StartedSession } from '../accounts/sessions.js';
-import type { Grant, LoggedIn } from '../accounts/login.js';
+import type { Grant, LoggedIn, LoginAttempt } from '../accounts/login.js';
 import type { SessionSubject } from '../domain/credential.js';
 import type { Refusal } from '../domain/refusal.js';
 import type { User } from '../domain/user.js';
-import type { EndpointServices } from './services.js';
 
 /** The field that the web page sends when it logs in and out. */
 const PAGE_FIELD = 'latchkey-page';
@@ -141,12 +140,28 @@ export async function beginSession(
   return { cookie: formatSessionCookie(fresh), auditEvents };
 }
 
+/** @param hasProof whether the body has a login name or a password; if not, a fresh login may stand in for both */
+export async function checkProof<Granted extends object | null>(
+  call: Call,
+  services: EndpointServices,
+  {
+    hasProof,
+    ...attempt
+  }: Pick<LoginAttempt, 'login' | 'password' | 'caller'> & { readonly hasProof: boolean },
+  status: 400 | 403,
+  grant: Grant<Granted>,
+): Promise<LoggedIn<Granted> | Refusal> {
+  const byProvider = hasProof ? undefined : await checkFreshLogin(call, services, status, grant);
+  const { otp, client } = call.head;
+  return byProvider ?? services.logins.check({ ...attempt, otp, address: client.address }, status, grant);
+}
+
 /**
  * Grants what a password would to a user without one, who has a session from a fresh login at the provider.
  * @param status of the refusal when the account changed since the login
  * @returns undefined for a user of no configured provider
  */
-export async function checkFreshLogin<Granted extends object | null>(
+async function checkFreshLogin<Granted extends object | null>(
   { head, now }: Pick<Call, 'head' | 'now'>,
   { oidc, identify, sessions, page }: EndpointServices,
   status: 400 | 403,

@@ -13,9 +13,8 @@ import { fieldValues } from '../http/fields.js';
 import type { Reply } from '../http/replies.js';
 import type { RequestHead } from '../http/head.js';
 import { beginSession } from './login.js';
-import { type Call, endpoint, type Resource } from './endpoint.js';
+import { type Call, endpoint, type EndpointServices, type Resource } from './endpoint.js';
 import { loginMethods } from './schema/responses.js';
-import type { EndpointServices } from './services.js';
 import { sudoGrantedEvent } from '../accounts/sessions.js';
 
 type Oidc = NonNullable<EndpointServices['oidc']>;

@@ -4,11 +4,10 @@ import type { Session } from '../domain/session.js';
 import { type EpochMs, formatTime } from '../util/time.js';
 import type { RequestHead } from '../http/head.js';
 import type { Content, Reply } from '../http/replies.js';
-import { endpoint, type Resource, sessionOf, subjectOf } from './endpoint.js';
+import { endpoint, type EndpointServices, type Resource, sessionOf, subjectOf } from './endpoint.js';
 import { userObject } from './login.js';
 import { seconds } from './page-settings.js';
 import { caller, type Caller, person, session, type SessionObject } from './schema/responses.js';
-import type { EndpointServices } from './services.js';
 
 /**
  * Allows no other origin as a source or destination, no inline code, no script injection through the DOM, and

@@ -4,7 +4,14 @@ import { segmentAt } from '../domain/path.js';
 import { noToken, type Refusal } from '../domain/refusal.js';
 import type { Token } from '../domain/token.js';
 import type { Reply } from '../http/replies.js';
-import { type Call, endpoint, type EndpointSettings, ownTokenId, subjectOf } from './endpoint.js';
+import {
+  type Call,
+  endpoint,
+  type EndpointServices,
+  type EndpointSettings,
+  ownTokenId,
+  subjectOf,
+} from './endpoint.js';
 import {
   readRotateToken,
   readUpdateToken,
@@ -13,7 +20,6 @@ import {
   updateTokenRequest,
 } from './schema/requests.js';
 import { createdToken, type CreatedTokenObject, token } from './schema/responses.js';
-import type { EndpointServices } from './services.js';
 import { createdTokenObject, furtherTokens, tokenObject } from './token-object.js';
 
 /** It requires a session, so that no token can widen its own limits. */

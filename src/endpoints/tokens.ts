@@ -1,7 +1,8 @@
 import { reportingUnknown, tokenCreatedEvent } from '../accounts/audit-events.js';
 import type { AuditEvent } from '../domain/audit.js';
+import { Limiter, permitOf } from '../domain/limiter.js';
 import { segmentAt } from '../domain/path.js';
-import { noToken, type Refusal, unprocessable } from '../domain/refusal.js';
+import { noToken, overloaded, type Refusal, Unavailable, unprocessable } from '../domain/refusal.js';
 import type { User } from '../domain/user.js';
 import type { RequestHead } from '../http/head.js';
 import { jsonList, type Reply } from '../http/replies.js';
@@ -9,6 +10,7 @@ import type { TokenWithUse } from '../store/core/token-records.js';
 import {
   type Call,
   endpoint,
+  type EndpointServices,
   type EndpointSettings,
   ownTokenId,
   type Resource,
@@ -27,9 +29,7 @@ import {
   readRevokeTokens,
   revokeTokensRequest,
 } from './schema/requests.js';
-import type { EndpointServices } from './services.js';
-import { beginList } from './list-turns.js';
-import { checkFreshLogin } from './login.js';
+import { checkProof } from './login.js';
 import { rotationEndpoints, updateToken } from './token-changes.js';
 import { createdTokenObject, furtherTokens, tokenObject } from './token-object.js';
 
@@ -67,19 +67,11 @@ export const tokens = {
       refusals: ['Unauthenticated', 'Throttled'],
       /** A credential counts only without a login name: clients send theirs with every request. */
       handle: async (call, services) => {
-        const { head, now } = call;
         const { attempt, namesUser, request } = readCreateToken(call.body, call.head.query);
-        const grant = (user: User) => services.tokens.create(user, request, now);
+        const grant = (user: User) => services.tokens.create(user, request, call.now);
         const hasProof = namesUser || attempt.password !== undefined;
-        const byProvider = hasProof ? undefined : await checkFreshLogin(call, services, 400, grant);
         const caller = namesUser ? undefined : await sudoUser(call, services);
-        const checked =
-          byProvider ??
-          (await services.logins.check(
-            { ...attempt, otp: head.otp, address: head.client.address, caller },
-            400,
-            grant,
-          ));
+        const checked = await checkProof(call, services, { ...attempt, hasProof, caller }, 400, grant);
         if ('refusal' in checked) return checked;
         const { token: created, secret } = checked.granted;
         const { customerId } = checked.user;
@@ -263,4 +255,29 @@ async function listed(
     end();
     throw error;
   }
+}
+
+/** Of the lists of one user, in this process. */
+const LIST_LIMITS = { size: 2, maxWaiting: 20, timeout: 2_000 };
+
+const lists = new Map<string, Limiter>();
+
+/**
+ * Limits the lists of one user that are in memory: that of a customer with 100,000 tokens takes 30 MiB and
+ * seconds of processor time. Others must still find the token to revoke.
+ * @returns the function that ends the turn
+ * @throws Unavailable if the wait would be too long
+ */
+export async function beginList(userId: string, timeout = LIST_LIMITS.timeout): Promise<() => void> {
+  const limiter = lists.get(userId) ?? new Limiter({ ...LIST_LIMITS, timeout });
+  lists.set(userId, limiter);
+  const permit = await permitOf(limiter, [], busy);
+  return () => {
+    permit.release();
+    if (limiter.active === 0 && lists.get(userId) === limiter) lists.delete(userId);
+  };
+}
+
+function busy(): Unavailable {
+  return new Unavailable(overloaded('Too many lists at once'), 'too many lists of one user are in progress');
 }

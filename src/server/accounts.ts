@@ -9,7 +9,7 @@ import { KeyRing } from '../accounts/signing-keys.js';
 import { StoredAccounts } from '../accounts/stored-accounts.js';
 import { Tokens } from '../accounts/tokens.js';
 import type { Config } from '../config/schema/config.js';
-import type { EndpointServices } from '../endpoints/services.js';
+import type { EndpointServices } from '../endpoints/endpoint.js';
 import type { Log } from '../observe/log.js';
 import { metrics, storeMetrics } from '../observe/metrics.js';
 import type { FaultLog } from '../pipeline/faults.js';

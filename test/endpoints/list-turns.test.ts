@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { constants } from 'node:http2';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
-import { beginList } from '../../src/endpoints/list-turns.js';
+import { beginList } from '../../src/endpoints/tokens.js';
 import { Unavailable } from '../../src/domain/refusal.js';
 import { startInProcess } from '../helpers/in-process.js';
 
