@@ -1,6 +1,6 @@
 import type { AuditEvent } from '../domain/audit.js';
 import { formatTime } from '../util/time.js';
-import type { Token } from '../domain/token.js';
+import type { Token, TokenRestrictions } from '../domain/token.js';
 import { maskTokens, printable } from '../util/text.js';
 import type { TokenWithUse } from '../store/core/token-records.js';
 import type { RestrictionChange } from './parameters.js';
@@ -51,13 +51,7 @@ export function tokenExpiringEvent({ token, use }: TokenWithUse, customerId: str
   };
 }
 
-function limitsOf({
-  suspended,
-  rate,
-  addresses,
-}: Readonly<Omit<RestrictionChange, 'addresses'>> & {
-  readonly addresses?: readonly string[] | null | undefined;
-}): NonNullable<AuditEvent['target']> {
+function limitsOf({ suspended, rate, addresses }: RestrictionChange | TokenRestrictions) {
   return {
     ...(suspended === undefined ? {} : { suspended: String(suspended) }),
     ...(rate === undefined ? {} : { rate }),

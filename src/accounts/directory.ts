@@ -1,4 +1,5 @@
 import { setImmediate } from 'node:timers/promises';
+import { isDeepStrictEqual } from 'node:util';
 import type { EpochMs } from '../util/time.js';
 import type { ChangeRefused, Changes } from '../store/core/directory-checks.js';
 import { OutcomeUnknown, StoreUnavailable } from '../store/faults.js';
@@ -105,7 +106,7 @@ export class DirectoryApplier {
         .map(({ id, name }) => ({ id, name })),
       services: directory.services
         .map((s): Service => ({ id: s.id, customerId: s.customer_id, name: s.name }))
-        .filter((s) => !isSameService(known.services.get(s.id), s)),
+        .filter((s) => !isDeepStrictEqual(known.services.get(s.id), s)),
       users,
       tokens: await newTokens(this.#store, keys, known.legacyKeys),
       declared: tokens.put,
@@ -235,10 +236,6 @@ function idSets(directory: Directory) {
     users: new Set(directory.users.map((u) => u.id)),
     logins: new Set(directory.users.map((u) => loginKey(u.login))),
   };
-}
-
-function isSameService(a: Service | undefined, b: Service): boolean {
-  return a !== undefined && a.customerId === b.customerId && a.name === b.name;
 }
 
 /** Users or tokens written in one step, which takes tens of milliseconds and keeps others from writing. */

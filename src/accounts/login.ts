@@ -208,7 +208,8 @@ async function settle(reserved: Reservation, attemptOutcome: AttemptOutcome): Pr
 }
 
 export function throttledRefusal(wait: number): Refusal {
-  return { refusal: 'login_throttled', retryAfter: wait, auditEvents: [throttled(wait)] };
+  const throttled: AuditEvent = { event: 'login.throttled', outcome: 'denied', retry_after: wait };
+  return { refusal: 'login_throttled', retryAfter: wait, auditEvents: [throttled] };
 }
 
 export function ignoreUnavailable(error: unknown): void {
@@ -240,8 +241,4 @@ function failedLogin(checked: Failed, wait: number): AuditEvent[] {
   }
   if (wait > 0) auditEvents.push({ event: 'login.locked_out', outcome: 'denied', retry_after: wait, target });
   return auditEvents;
-}
-
-function throttled(wait: number): AuditEvent {
-  return { event: 'login.throttled', outcome: 'denied', retry_after: wait };
 }

@@ -26,12 +26,8 @@ export type Checked = {
       /** null if the account has no second factor. */
       readonly otp: 'accepted' | null;
     }
-  | {
-      readonly verdict: 'wrong';
-      /** The user with this login, for the audit log; null for an unknown login. */
-      readonly user: User | null;
-    }
-  | { readonly verdict: 'locked'; readonly user: User | null }
+  /** With the user of this login, for the audit log; null for an unknown login. */
+  | { readonly verdict: 'wrong' | 'locked'; readonly user: User | null }
   | {
       readonly verdict: 'needs_otp';
       readonly user: User | null;

@@ -52,10 +52,7 @@ export class Authenticator {
 
   /** Legacy keys are accepted in the token fields only: one could be another system's secret. */
   #byToken(token: string, now: EpochMs): MaybePromise<Subject | Refusal> {
-    if (!isAccessToken(token)) return INVALID;
-    return mapMaybe(this.#tokens.find(digestOf(token)), (found) =>
-      checkToken(found, now, this.#ownerLoginWithin),
-    );
+    return isAccessToken(token) ? this.#byDigest(digestOf(token), now) : INVALID;
   }
 
   #byJwt(jwt: string, place: string, now: EpochMs): MaybePromise<Subject | Refusal> {
@@ -64,17 +61,19 @@ export class Authenticator {
   }
 
   #byKey(key: string, now: EpochMs): MaybePromise<Subject | Refusal> {
-    if (isAccessToken(key)) return this.#byToken(key, now);
+    if (isAccessToken(key)) return this.#byDigest(digestOf(key), now);
     if (key.length === 0 || key.length > MAX_LEGACY_KEY || isMadeUp(key)) return INVALID;
     return mapMaybe(this.#tokens.hasLegacyKeys(), (some) =>
-      some ? this.#byLegacyKey(digestOfField(key), now) : INVALID,
+      some ? this.#byDigest(digestOfField(key), now, 'legacy_key') : INVALID,
     );
   }
 
-  /** A secret of another form is not a token, even if a directory file declares its digest. */
-  #byLegacyKey(digest: string, now: EpochMs): MaybePromise<Subject | Refusal> {
+  /** @param kind a secret of another form is not a token, even if a directory file declares its digest */
+  #byDigest(digest: string, now: EpochMs, kind?: 'legacy_key'): MaybePromise<Subject | Refusal> {
     return mapMaybe(this.#tokens.find(digest), (found) =>
-      found?.token.kind === 'legacy_key' ? checkToken(found, now, this.#ownerLoginWithin) : INVALID,
+      kind === undefined || found?.token.kind === kind
+        ? checkToken(found, now, this.#ownerLoginWithin)
+        : INVALID,
     );
   }
 
