@@ -5,7 +5,7 @@ import { formatTime } from '../util/time.js';
 import type { User } from '../domain/user.js';
 import type { DirectoryStore } from '../store/core/directory.js';
 import { endpoint, type Resource, subjectOf } from './endpoint.js';
-import { checkProof } from './login.js';
+import { checkProof, customerObject } from './login.js';
 import { customer, id, named, time } from './schema/responses.js';
 import { readSudo, sudoRequest } from './schema/requests.js';
 
@@ -139,11 +139,6 @@ export const account = {
     }),
   ],
 } as const satisfies Resource;
-
-async function customerObject(directory: DirectoryStore, { customerId }: User) {
-  const customer = await directory.getCustomer(customerId);
-  return { id: customerId, name: customer?.name ?? '' };
-}
 
 /** A service missing from the directory is named by its id. */
 async function namesOfServices(directory: DirectoryStore, customerId: string, limit: readonly string[]): Promise<Record<string, string>> {

@@ -11,6 +11,7 @@ import type { Grant, LoggedIn, LoginAttempt } from '../accounts/login.js';
 import type { SessionSubject } from '../domain/credential.js';
 import type { Refusal } from '../domain/refusal.js';
 import type { User } from '../domain/user.js';
+import type { DirectoryStore } from '../store/core/directory.js';
 
 /** The field that the web page sends when it logs in and out. */
 const PAGE_FIELD = 'latchkey-page';
@@ -42,7 +43,7 @@ export const login = {
           401,
           async (user) => {
             // Read before the session starts: nothing may fail between that and its audit entry.
-            const reading = (async () => directory.getCustomer(user.customerId))();
+            const reading = customerObject(directory, user);
             const started = await sessions.start(user, address, head.userAgent, now, undefined, reading);
             return typeof started === 'string' ? 'owner_changed' : { started, customer: await reading };
           },
@@ -62,10 +63,7 @@ export const login = {
           status: 200,
           // "storage" includes service workers but not cookies, so the new session is kept.
           headers: ['Set-Cookie', cookie, ...clearSiteData(head, '"storage"')],
-          json: {
-            user: userObject(user),
-            customer: { id: user.customerId, name: customer?.name ?? '' },
-          },
+          json: { user: userObject(user), customer },
         };
       },
     }),
@@ -101,6 +99,11 @@ export const login = {
 
 export function userObject({ id, name, login, role, customerId }: User) {
   return { id, name, login, role, customer_id: customerId };
+}
+
+export async function customerObject(directory: DirectoryStore, { customerId }: User) {
+  const customer = await directory.getCustomer(customerId);
+  return { id: customerId, name: customer?.name ?? '' };
 }
 
 /**

@@ -5,7 +5,7 @@ import { type EpochMs, formatTime } from '../util/time.js';
 import type { RequestHead } from '../http/head.js';
 import type { Content, Reply } from '../http/replies.js';
 import { endpoint, type EndpointServices, type Resource, sessionOf, subjectOf } from './endpoint.js';
-import { userObject } from './login.js';
+import { customerObject, userObject } from './login.js';
 import { seconds } from './page-settings.js';
 import { caller, type Caller, person, session, type SessionObject } from './schema/responses.js';
 
@@ -116,13 +116,13 @@ export const page = {
         const subject = sessionOf(call);
         const { user } = subject;
         const may = (action: string) => policy.decide(subject, action, null).allowed;
-        const customer = await directory.getCustomer(user.customerId);
+        const customer = await customerObject(directory, user);
         const services = await directory.listServices(user.customerId);
         return {
           status: 200,
           json: {
             user: userObject(user),
-            customer: { id: user.customerId, name: customer?.name ?? '' },
+            customer,
             session: { ends_in: Math.floor((subject.session.endsAt - call.now) / 1000), idle_timeout: seconds(idleTimeout) },
             one_time_password: user.otpSecret !== null,
             ...(await providerOf(subject, call.now, { oidc, sessions })),

@@ -75,17 +75,7 @@ export async function explain(
     checks: checked.map(checkOf),
     ...guardOf(verdict),
     verdict: outcomeOf(verdict, settings),
-    identity:
-      verdict.refusal === undefined && subject !== null && match.route.endpoint === null
-        ? toRecord(
-            identityFields(
-              subject,
-              settings.identityNames,
-              parts.policy.sessionScope,
-              settings.identityClaims,
-            ),
-          )
-        : {},
+    identity: identityOf(verdict, settings, parts.policy.sessionScope),
   };
 }
 
@@ -188,7 +178,13 @@ function guardOf({ guarded, route }: Verdict) {
   return { guarded: { user_id: guarded.userId, has_active_tokens: guarded.isActive, place } };
 }
 
-function toRecord(fields: readonly string[]): Record<string, string> {
+function identityOf(
+  { refusal, route, subject }: Verdict,
+  { identityNames, identityClaims }: ExplainSettings,
+  sessionScope: string,
+): Record<string, string> {
+  if (refusal !== undefined || subject === null || route?.endpoint !== null) return {};
+  const fields = identityFields(subject, identityNames, sessionScope, identityClaims);
   const record: Record<string, string> = {};
   for (let i = 0; i < fields.length; i += 2) record[fields[i] as string] = fields[i + 1] as string;
   return record;
