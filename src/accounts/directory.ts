@@ -26,21 +26,14 @@ import { hasActiveTokens, pendingDeletionOf } from './pending-deletions.js';
 /** The plan is computed again if a user was changed between the plan and the write. */
 const MAX_ATTEMPTS = 3;
 
-/** A directory may have been applied, or a part of it was. */
-export class DirectoryUnconfirmed extends OutcomeUnknown {
-  readonly differences: readonly Difference[];
-
-  constructor(cause: StoreUnavailable, differences: readonly Difference[]) {
-    super(cause.message, { cause });
-    this.differences = differences;
-  }
-}
-
 export interface NotApplied {
   readonly refused: ChangeRefused;
-  /** Those of which some were written; empty if nothing was. */
-  readonly differences: readonly Difference[];
+  /** Whether a part was written. */
+  readonly isPartial: boolean;
 }
+
+/** Receives the differences that were written; with `unknown`, those that may have been. */
+type Report = (differences: readonly Difference[], outcome: 'success' | 'unknown') => void;
 
 type PlannedStore = Pick<Store, 'tokens' | 'directory' | 'maintenance'>;
 
@@ -54,8 +47,8 @@ export class DirectoryApplier {
     this.#secrets = secrets;
   }
 
-  /** With the differences of all attempts. @throws DirectoryUnconfirmed, StoreUnavailable */
-  async apply(directory: Directory, now: EpochMs): Promise<Plan | NotApplied> {
+  /** With the differences of all attempts. @throws OutcomeUnknown, StoreUnavailable */
+  async apply(directory: Directory, now: EpochMs, report: Report): Promise<Plan | NotApplied> {
     const planned = new Map<string, Difference>();
     let written = 0;
     for (let attempts = 1; ; attempts++) {
@@ -66,17 +59,22 @@ export class DirectoryApplier {
       let refused: ChangeRefused | undefined;
       for (const step of plan.steps) {
         refused = await this.#store.directory.change(step, now).catch((error: unknown) => {
-          const mayBeThere =
-            error instanceof StoreUnavailable && (written > 0 || error instanceof OutcomeUnknown);
-          throw mayBeThere ? new DirectoryUnconfirmed(error, differences) : error;
+          if (!(error instanceof OutcomeUnknown || (written > 0 && error instanceof StoreUnavailable)))
+            throw error;
+          report(differences, 'unknown');
+          throw new OutcomeUnknown(error.message, { cause: error });
         });
         if (refused !== undefined) break;
         written += 1;
         await setImmediate();
       }
-      if (refused === undefined) return { ...plan, differences };
-      if (!isTransientRefusal(refused) || attempts === MAX_ATTEMPTS)
-        return { refused, differences: written > 0 ? differences : [] };
+      if (refused === undefined) {
+        report(differences, 'success');
+        return { ...plan, differences };
+      }
+      if (isTransientRefusal(refused) && attempts < MAX_ATTEMPTS) continue;
+      if (written > 0) report(differences, 'unknown');
+      return { refused, isPartial: written > 0 };
     }
   }
 

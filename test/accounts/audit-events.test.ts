@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import t from 'tap';
 import { DirectoryApplier } from '../../src/accounts/directory.js';
-import { directoryAuditEvents } from '../../src/accounts/directory-differences.js';
+import { type Difference, directoryAuditEvents } from '../../src/accounts/directory-differences.js';
 import { localHasher, Passwords } from '../../src/accounts/passwords.js';
 import { HttpAccounts } from '../../src/accounts/http-accounts.js';
 import { succeededLogin } from '../../src/accounts/login.js';
@@ -36,8 +36,9 @@ t.test('a directory file: each creation, change and removal of a user is an entr
   let entry = { id: 'U1', customer_id: 'C1', login: 'a@example.com', name: 'A', role: 'user', locked: false };
   const customers = ['C1', 'C2'].map((id) => ({ id, name: id }));
   const apply = async (users: (typeof entry)[]) => {
-    const applied = await applier.apply({ customers, services: [], users }, NOW);
-    return directoryAuditEvents(applied.differences).filter(({ event }) => event !== 'directory.applied');
+    const reported: Difference[] = [];
+    await applier.apply({ customers, services: [], users }, NOW, (differences) => reported.push(...differences));
+    return directoryAuditEvents(reported).filter(({ event }) => event !== 'directory.applied');
   };
   t.same(await apply([entry]), [created('directory')]);
   const moved = changed('customer', { customer_id: 'C2', previous_customer_id: 'C1' });

@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import t from 'tap';
 import { DirectoryApplier } from '../../src/accounts/directory.js';
+import type { Difference } from '../../src/accounts/directory-differences.js';
 import { localHasher, Passwords } from '../../src/accounts/passwords.js';
 import { Sealer } from '../../src/accounts/sealing.js';
 import { openLmdbStore } from '../../src/store/lmdb.js';
@@ -34,15 +35,19 @@ t.test('removes a user added concurrently together with the removed customer', a
       id, customer_id: 'C1', login: id, name: id, role: 'user', locked: false,
     })); // prettier-ignore
     const directory = { customers: [{ id: 'C1', name: 'One' }], services: [], users };
-    const applied = await applier.apply(directory, NOW);
+    const reported: Difference[] = [];
+    const applied = await applier.apply(directory, NOW, (differences, outcome) => {
+      t.equal(outcome, 'success');
+      reported.push(...differences);
+    });
     t.notOk('refused' in applied, `${count} users: retried`);
-    const added = applied.differences.filter(({ kind, change }) => kind === 'user' && change === 'add');
+    const added = reported.filter(({ kind, change }) => kind === 'user' && change === 'add');
     t.same(
       added.map(({ id }) => id),
       users.map(({ id }) => id),
       'with what the first attempt wrote',
     );
-    const removed = applied.differences.filter(({ change }) => change === 'remove').map(({ id }) => id);
+    const removed = reported.filter(({ change }) => change === 'remove').map(({ id }) => id);
     t.same(removed.toSorted(), ['C2', 'S1', 'U1', 'U2', 'U3', 'U9'], 'each once');
     t.equal(await store.directory.getCustomer('C2'), undefined);
     t.equal(await store.directory.getUser('U9'), undefined, 'no user is left without a customer');

@@ -2,7 +2,6 @@ import type { Directory } from '../../accounts/declared-records.js';
 import {
   describeRefusedChange,
   type DirectoryApplier,
-  DirectoryUnconfirmed,
   isTransientRefusal,
   type NotApplied,
   type Plan,
@@ -12,7 +11,7 @@ import { directoryAuditEvents } from '../../accounts/directory-differences.js';
 import { directoryRules, loadDirectory } from '../../config/directory.js';
 import type { LoadedConfig } from '../../config/load.js';
 import { partsOf } from '../../util/collections.js';
-import type { AuditEvent, AuditOutcome } from '../../domain/audit.js';
+import type { AuditEvent } from '../../domain/audit.js';
 import { Unavailable } from '../../domain/refusal.js';
 import { StoreUnusable } from '../../store/faults.js';
 import type { Log } from '../../observe/log.js';
@@ -28,9 +27,9 @@ export class DirectoryRefused extends Error {
   /** Whether a retry may succeed with the same file, because of a concurrent write. */
   readonly passes: boolean;
 
-  constructor(file: string, { refused, differences }: NotApplied) {
+  constructor(file: string, { refused, isPartial }: NotApplied) {
     super(
-      `${file}: ${describeRefusedChange(refused)}; ${differences.length > 0 ? 'only a part was applied' : 'nothing was changed'}`,
+      `${file}: ${describeRefusedChange(refused)}; ${isPartial ? 'only a part was applied' : 'nothing was changed'}`,
     );
     this.passes = isTransientRefusal(refused);
   }
@@ -143,17 +142,9 @@ export async function writeDirectory(
   applier: DirectoryApplier,
   note: (events: readonly AuditEvent[]) => void,
 ): Promise<Plan> {
-  const reportChange = (differences: Plan['differences'], outcome: AuditOutcome) => {
+  const applied = await applier.apply(directory, Date.now(), (differences, outcome) => {
     for (const some of partsOf(directoryAuditEvents(differences, outcome), STEP)) note(some);
-  };
-  const applied = await applier.apply(directory, Date.now()).catch((error: unknown) => {
-    if (error instanceof DirectoryUnconfirmed) reportChange(error.differences, 'unknown');
-    throw error;
   });
-  if ('refused' in applied) {
-    reportChange(applied.differences, 'unknown');
-    throw new DirectoryRefused(file, applied);
-  }
-  reportChange(applied.differences, 'success');
+  if ('refused' in applied) throw new DirectoryRefused(file, applied);
   return applied;
 }
