@@ -26,6 +26,12 @@ export interface StartedSession {
   readonly ended: readonly Session[];
 }
 
+/** A login at a provider that starts a session. */
+export interface StartingLogin {
+  readonly login: ProviderLogin;
+  readonly pending: PendingLogin;
+}
+
 export class Sessions {
   readonly #store: SessionStore;
   readonly #maintenance: Pick<Maintenance, 'clock'>;
@@ -59,7 +65,7 @@ export class Sessions {
     ip: string,
     userAgent: string | undefined,
     now: EpochMs,
-    provider?: ProviderLogin & { readonly pending: PendingLogin },
+    provider?: StartingLogin,
     ready: Promise<unknown> = Promise.resolve(),
   ): Promise<StartedSession | 'owner_changed' | 'logged_out'> {
     // It is awaited within the change.
@@ -74,7 +80,7 @@ export class Sessions {
       lastSeenAt: now,
       idleEndsAt: now + this.#settings.idle_timeout,
       ...recordedClient(ip, userAgent),
-      ...(provider === undefined ? {} : { provider: recordOf(provider) }),
+      ...(provider === undefined ? {} : { provider: provider.login }),
     };
     const { max_per_user: most } = this.#settings;
     const ended = await reportingUnknown(
@@ -182,15 +188,6 @@ export class Sessions {
   #isOn(session: Session, now: EpochMs): boolean {
     return isSessionActive(session, this.#lastSeen.sessionSeenAt(session), this.#settings, now);
   }
-}
-
-function recordOf({ name, sid, idToken, claims = {} }: ProviderLogin): ProviderLogin {
-  return {
-    name,
-    sid,
-    ...(idToken === undefined ? {} : { idToken }),
-    ...(Object.keys(claims).length === 0 ? {} : { claims }),
-  };
 }
 
 export function sessionEvent(

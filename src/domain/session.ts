@@ -26,7 +26,7 @@ export interface ProviderLogin {
   readonly sid: string | null;
   /** The sealed ID token, for the logout at the provider. */
   readonly idToken?: string | undefined;
-  /** The claims of the person that upstreams receive; absent if there are none. */
+  /** The claims of the person that upstreams receive. */
   readonly claims?: ForwardedClaims | undefined;
 }
 

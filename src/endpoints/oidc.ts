@@ -142,12 +142,12 @@ async function endLogin(
     const goesOn = result.failure === 'not_begun' && (await sessionOf(call, services)) !== undefined;
     return goesOn ? { ...answer, ...redirect(returnTo ?? page.path) } : answer;
   }
-  const { user, login } = result;
+  const { user } = result;
   const target = { ...idsOf(user), provider: name };
   const succeeded: AuditEvent = { event: 'login.succeeded', outcome: 'success', target };
   const events = [...auditEvents, succeeded];
   const started = await reporting(events, async () =>
-    sessions.start(user, head.client.address, head.userAgent, now, login),
+    sessions.start(user, head.client.address, head.userAgent, now, result),
   );
   if (typeof started === 'string') {
     const failure = started === 'logged_out' ? started : 'locked';

@@ -6,7 +6,6 @@ import type { AuditEvent } from '../../domain/audit.js';
 import {
   logoutRecords,
   logoutsOfLogin,
-  type PendingLogin,
   type ProviderLogin,
   type RecordedLogout,
 } from '../../domain/session.js';
@@ -15,7 +14,7 @@ import { Unavailable } from '../../domain/refusal.js';
 import { type EpochMs, HOUR_MS } from '../../util/time.js';
 import type { User } from '../../domain/user.js';
 import { allUsers, type DirectoryStore } from '../../store/core/directory.js';
-import { type Claims, sidOf } from './claims.js';
+import { sidOf } from './claims.js';
 import {
   LOGIN_TIME_MS,
   LoginLimits,
@@ -37,6 +36,7 @@ import type { Config } from '../../config/schema/config.js';
 import { digestOf } from '../../domain/secret.js';
 import type { Store } from '../../store/core/store.js';
 import type { Sealer } from '../sealing.js';
+import type { StartingLogin } from '../sessions.js';
 
 export interface OidcEvents {
   readonly discovered: OnDiscovery;
@@ -54,11 +54,7 @@ export interface EndedLogin {
     | { readonly failure: LoginFailure; readonly user: User | null }
     /** The attempt was throttled and not checked: seconds to wait. */
     | { readonly wait: number }
-    | {
-        readonly user: User;
-        readonly login: ProviderLogin & { readonly pending: PendingLogin };
-        readonly fresh: boolean;
-      };
+    | (StartingLogin & { readonly user: User; readonly fresh: boolean });
 }
 
 type LogoutRefusal = 'invalid_token' | 'repeated_token';
@@ -196,13 +192,18 @@ export class ProviderLogins {
         return ended({ failure: admission.failure, user }, auditEvents);
       }
       const { issuer, provider_logout: needsToken } = provider.settings;
+      const isKept = needsToken && idToken.length <= MAX_ID_TOKEN;
+      const sid = sidOf(claims);
       const login = {
-        ...loginOf(provider.settings, admission.user, claims, state.begunAt),
-        idToken:
-          needsToken && idToken.length <= MAX_ID_TOKEN ? this.#idTokens.seal(idToken, issuer) : undefined,
+        name,
+        sid,
+        ...(isKept ? { idToken: this.#idTokens.seal(idToken, issuer) } : {}),
         claims: forwardedClaims(claims, this.#forwarded),
       };
-      return ended({ user: admission.user, login, fresh: state.fresh }, auditEvents);
+      const issuedAt = typeof claims['iat'] === 'number' ? claims['iat'] * 1000 : 0;
+      const logouts = logoutsOfLogin(issuer, admission.user.id, sid);
+      const pending = { logouts, issuedAt, begunAt: state.begunAt };
+      return ended({ user: admission.user, login, pending, fresh: state.fresh }, auditEvents);
     } catch (error) {
       return ended({ failure: this.#failureOf(name, error), user: null });
     }
@@ -299,11 +300,4 @@ export class ProviderLogins {
 
 function noPendingLogin(): LoginFailed {
   return new LoginFailed('not_begun', 'no such login is in progress in this browser');
-}
-
-function loginOf(settings: ProviderSettings, { id }: User, claims: Claims, begunAt: EpochMs) {
-  const { name, issuer } = settings;
-  const sid = sidOf(claims);
-  const issuedAt = typeof claims['iat'] === 'number' ? claims['iat'] * 1000 : 0;
-  return { name, sid, pending: { logouts: logoutsOfLogin(issuer, id, sid), issuedAt, begunAt } };
 }
