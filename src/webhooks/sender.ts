@@ -8,7 +8,7 @@ import { payloadOf } from '../domain/webhook.js';
 import { WakeableSleep } from '../util/async.js';
 import { type DueWebhook, LONGEST_RETRY_MS, type WebhookOutcome } from '../store/core/events.js';
 import type { WebhookStore } from '../store/core/webhooks.js';
-import type { DeliveryResult, Message } from './deliver.js';
+import type { deliver, DeliveryResult } from './deliver.js';
 import type { WebhookEndpoint } from './endpoint.js';
 
 /** Lease time, milliseconds. A sender that is killed or suspended is replaced after this. */
@@ -111,11 +111,7 @@ export interface SenderEvents {
   readonly failed: (error: unknown) => void;
 }
 
-export type Deliver = (
-  endpoint: WebhookEndpoint,
-  message: Message,
-  signal: AbortSignal,
-) => Promise<DeliveryResult>;
+export type Deliver = typeof deliver;
 
 /**
  * Sends queued events, if this process holds the lease of the fleet. Those of one token and
