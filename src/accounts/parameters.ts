@@ -122,7 +122,10 @@ const addresses = z
 export const restrictionParameters = {
   rate: rate.optional(),
   addresses: addresses.optional(),
-  suspended: z.enum(['true', 'false'], 'suspended must be true or false').optional(),
+  suspended: z
+    .enum(['true', 'false'], 'suspended must be true or false')
+    .transform((text) => text === 'true')
+    .optional(),
 } as const;
 
 /** Absent members stay; null removes a limit. */

@@ -8,7 +8,7 @@ import type { AuditEvent } from '../domain/audit.js';
 import { type Refusal, unprocessable, UNPROCESSABLE } from '../domain/refusal.js';
 import { digestOf, newAccessToken } from '../domain/secret.js';
 import { type EpochMs, wholeSecond } from '../util/time.js';
-import { newTokenId, outermost, restrictedTo, type Token, type TokenRestrictions } from '../domain/token.js';
+import { newTokenId, outermost, restrictedTo, type Token } from '../domain/token.js';
 import { ID, type User } from '../domain/user.js';
 import { hasActiveTokens } from './pending-deletions.js';
 import { removalTime, type Store } from '../store/core/store.js';
@@ -84,8 +84,9 @@ export class Tokens {
     if ('refusal' in services) return services;
     const name = readBy(tokenParameters.name, request.name, UNPROCESSABLE);
     if ('refusal' in name) return name;
-    const limits = readRestrictions(request.restrictions);
+    const limits = readBy(restrictions, request.restrictions ?? {}, UNPROCESSABLE);
     if ('refusal' in limits) return limits;
+    const ownLimits = restrictionsAfter(undefined, limits.value);
 
     const { max_stored_per_customer: most } = this.#settings;
     const { active, stored } = limitsOf(this.#settings);
@@ -102,7 +103,7 @@ export class Tokens {
       createdAt: wholeSecond(now),
       updatedAt: wholeSecond(now),
       expiresAt: expiry.at,
-      ...(limits.restrictions === undefined ? {} : { restrictions: limits.restrictions }),
+      ...(ownLimits === undefined ? {} : { restrictions: ownLimits }),
     };
     const created = await reportingUnknown([tokenCreatedEvent(token, user.customerId)], async () =>
       this.#store.tokens.create(
@@ -267,13 +268,4 @@ export class Tokens {
       known.length === 0 ? undefined : ids.find((id) => !known.some((service) => service.id === id));
     return unknown === undefined ? { ids } : unprocessable(unknownService(unknown));
   }
-}
-
-function readRestrictions(
-  given: TokenRequest['restrictions'] = {},
-): { readonly restrictions: TokenRestrictions | undefined } | Refusal {
-  const read = readBy(restrictions, given, UNPROCESSABLE);
-  if ('refusal' in read) return read;
-  const { suspended, ...limits } = read.value;
-  return { restrictions: restrictionsAfter(undefined, { ...limits, suspended: suspended === 'true' }) };
 }
