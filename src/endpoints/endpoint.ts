@@ -60,8 +60,8 @@ export interface Endpoint<
   readonly name: Name;
   readonly method: 'GET' | 'POST' | 'PATCH' | 'DELETE';
   readonly path: string;
-  readonly credential:
-    EndpointRule['credential'] | ((settings: EndpointSettings) => EndpointRule['credential']);
+  /** `configured`: as `interface.token_endpoints` says. */
+  readonly credential: EndpointRule['credential'] | 'configured';
   readonly action?: string;
   /** Null for an endpoint that is not in the OpenAPI document. */
   readonly summary: string | null;

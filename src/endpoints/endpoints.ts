@@ -52,11 +52,8 @@ export function servedResources(settings: EndpointSettings) {
     if (base === null) return [];
     const endpoints = resource.endpoints.map((endpoint): ServedEndpoint => {
       const { credential, path } = endpoint;
-      return {
-        endpoint,
-        path: base + path,
-        credential: typeof credential === 'function' ? credential(settings) : credential,
-      };
+      const accepted = credential === 'configured' ? settings.tokenEndpoints : credential;
+      return { endpoint, path: base + path, credential: accepted };
     });
     const owned = resource.owns === undefined ? [] : [base + resource.owns];
     return [{ resource, endpoints, owned }];

@@ -4,14 +4,7 @@ import { segmentAt } from '../domain/path.js';
 import { noToken, type Refusal } from '../domain/refusal.js';
 import type { Token } from '../domain/token.js';
 import type { Reply } from '../http/replies.js';
-import {
-  type Call,
-  endpoint,
-  type EndpointServices,
-  type EndpointSettings,
-  ownTokenId,
-  subjectOf,
-} from './endpoint.js';
+import { type Call, endpoint, type EndpointServices, ownTokenId, subjectOf } from './endpoint.js';
 import {
   readRotateToken,
   readUpdateToken,
@@ -90,7 +83,7 @@ export const rotationEndpoints = [
     ...common,
     name: 'rotate_token',
     path: '/tokens/:id/rotate',
-    credential: ({ tokenEndpoints }: EndpointSettings) => tokenEndpoints,
+    credential: 'configured',
     action: 'token:write',
     id: 'token',
     foreignRecordAction: 'customer_token:write',

@@ -11,7 +11,6 @@ import {
   type Call,
   endpoint,
   type EndpointServices,
-  type EndpointSettings,
   ownTokenId,
   type Resource,
   subjectOf,
@@ -32,8 +31,6 @@ import {
 import { checkProof } from './login.js';
 import { rotationEndpoints, updateToken } from './token-changes.js';
 import { createdTokenObject, furtherTokens, tokenObject } from './token-object.js';
-
-const asConfigured = ({ tokenEndpoints }: EndpointSettings) => tokenEndpoints;
 
 const revocation = {
   method: 'DELETE',
@@ -86,7 +83,7 @@ export const tokens = {
       name: 'list_tokens',
       method: 'GET',
       path: '/tokens',
-      credential: asConfigured,
+      credential: 'configured',
       action: 'token:read',
       summary: 'List the tokens of the user',
       description: 'The oldest first.',
@@ -100,7 +97,7 @@ export const tokens = {
       name: 'list_customer_tokens',
       method: 'GET',
       path: '/customer/:id/tokens',
-      credential: asConfigured,
+      credential: 'configured',
       action: 'customer_token:read',
       id: 'customer',
       foreignRecordAction: 'customer_token:read',
@@ -116,7 +113,7 @@ export const tokens = {
       ...revocation,
       name: 'revoke_tokens',
       path: '/tokens',
-      credential: asConfigured,
+      credential: 'configured',
       action: 'token:write',
       summary: 'Revoke several tokens, all of them or none',
       request: { schema: revokeTokensRequest, types: ['application/json', 'application/vnd.api+json'] },
@@ -160,7 +157,7 @@ export const tokens = {
       name: 'show_token',
       method: 'GET',
       path: '/tokens/:id',
-      credential: asConfigured,
+      credential: 'configured',
       action: 'token:read',
       id: 'token',
       foreignRecordAction: 'customer_token:read',
@@ -174,7 +171,7 @@ export const tokens = {
       ...revocation,
       name: 'revoke_token',
       path: '/tokens/:id',
-      credential: asConfigured,
+      credential: 'configured',
       action: 'token:write',
       id: 'token',
       foreignRecordAction: 'customer_token:write',
