@@ -99,20 +99,16 @@ export function changedKeyOwners(
   });
 }
 
-export interface DeclaredTokensPlan {
-  readonly put: readonly Token[];
-  readonly revoke: readonly string[];
-  /** Declared ids that stay revoked. */
-  readonly staysRevoked: readonly string[];
-}
-
-/** A token or a secret removed from the file is revoked, and stays so when it is declared again. */
+/**
+ * A token or a secret removed from the file is revoked, and stays so when it is declared again.
+ * @returns the records to write, the ids to revoke, and the declared ids that stay revoked
+ */
 export async function planDeclaredTokens(
   { tokens = [], max_token_lifetime: maxLifetime = null }: Directory,
   known: ReadonlyMap<string, Token>,
   store: Pick<TokenStore, 'filterRevoked'>,
   now: EpochMs,
-): Promise<DeclaredTokensPlan> {
+) {
   const records = tokens.map((entry) => recordOf(entry, known.get(entry.id), maxLifetime, now));
   const revoked = new Set(await store.filterRevoked(records.flatMap(namesOfRevoked)));
   const declared = new Map(records.map((record) => [record.id, record]));

@@ -125,14 +125,8 @@ function withOwnTexts<Use extends TokenUse>(use: Use): Use {
   return { ...use, ip: ownCopy(ip), userAgent: userAgent === null ? null : ownCopy(userAgent) };
 }
 
-export interface RecordedClient {
-  readonly ip: string;
-  /** null if the client sent none. */
-  readonly userAgent: string | null;
-}
-
 /** Returns a client as a record may hold it: truncated, with an access token in its User-Agent masked. */
-export function recordedClient(ip: string, userAgent: string | undefined): RecordedClient {
+export function recordedClient(ip: string, userAgent: string | undefined): Omit<TokenUse, 'at'> {
   return {
     ip: cut(ip, MAX_ADDRESS).toWellFormed(),
     userAgent: userAgent === undefined ? null : cut(maskTokens(userAgent), MAX_USER_AGENT).toWellFormed(),
