@@ -1,17 +1,14 @@
 import { z } from 'zod';
-import { referenceWarnings, directoryRules, loadDirectory } from '../config/directory.js';
+import { directoryRules, loadDirectory } from '../config/directory.js';
 import { type Expectation, expectSchema, loadExpectations } from '../config/expect.js';
 import { ConfigError, formatFault } from '../config/fault.js';
 import { openRoutes } from '../config/derived.js';
 import { loadConfigToServe, type LoadedConfig } from '../config/load.js';
-import { patternWarnings } from '../config/policy-checks.js';
-import { claimWarnings } from '../config/issuer-checks.js';
-import { routeWarnings, shadowWarnings } from '../config/route-warnings.js';
 import { configSchema } from '../config/schema/config.js';
 import { directorySchema } from '../config/schema/directory-file.js';
 import type { Facts } from '../config/schema/units.js';
 import { shadowSchema } from '../config/schema/policy.js';
-import { upstreamWarnings } from '../config/cross-checks.js';
+import { warningsOf } from '../config/warnings.js';
 import { counted, maskTokens, printable } from '../util/text.js';
 import type { Subject } from '../domain/credential.js';
 import type { Explanation } from '../gate/explain.js';
@@ -37,17 +34,7 @@ export async function check(options: CheckOptions): Promise<number> {
         ? null
         : loadDirectory(config.directory.file, process.env, directoryRules(config), warn);
     const count = options.expect === undefined ? null : await checkExpectations(loaded, options.expect);
-    for (const warning of loaded.certificate?.warnings ?? []) warn(`${file}: warning: ${warning}`);
-    const { lines } = loaded;
-    for (const { line, message } of [
-      ...upstreamWarnings(config, lines),
-      ...routeWarnings(loaded),
-      ...claimWarnings(config, lines),
-      ...patternWarnings(config, lines),
-      ...(directory === null ? [] : referenceWarnings(config, directory, lines)),
-    ])
-      warn(`${file}:${line}: warning: ${message}`);
-    for (const warning of shadowWarnings(loaded)) warn(warning);
+    for (const warning of warningsOf(loaded, directory)) warn(warning);
     if (options.online === true && !(await isOnline(loaded))) return 1;
     const open = openRoutes(config);
     if (open.length > 0) print(`${file}: open to everybody, without a credential: ${open.join(', ')}\n`);

@@ -1,6 +1,6 @@
 import { statSync } from 'node:fs';
 import { dirname } from 'node:path';
-import { type Add, problemsOf, type Problem, type ConfigWarning, suggestion } from './fault.js';
+import { type Add, problemsOf, type Problem, suggestion } from './fault.js';
 import { builtInRoutes, collidesWithEndpoint } from '../endpoints/endpoints.js';
 import { endpointSettings, addressesOf } from './derived.js';
 import { checkCors, checkIdentity, isTaken } from './header-checks.js';
@@ -16,12 +16,8 @@ import { decisionAddresses, EVERY_ADDRESS } from './schema/listen.js';
 import type { Source } from './source.js';
 import { endpointOf } from '../webhooks/endpoint.js';
 import { refuseLiteral } from '../net/pinned-lookup.js';
-import { isIP } from 'node:net';
-import type { Lines } from '../policy/decide.js';
 import { upstreamUrl } from '../domain/urls.js';
-import { portOf } from '../util/addresses.js';
 import type { Path } from './yaml.js';
-import { isLoopback } from './schema/units.js';
 
 /** Checks what no single value shows: references between settings, contradictions, and files. */
 export function crossCheck(config: Config, file: Pick<Source, 'lines' | 'written'>): Problem[] {
@@ -197,40 +193,4 @@ function checkUpstream(config: Config, name: string, add: Add): void {
     fault(['tls'], 'none of the addresses is an https:// URL; write https:// or remove tls');
   }
   checkTlsFiles(tls, (key, message) => fault(['tls', key], message));
-}
-
-export function upstreamWarnings(config: Config, lines: Lines): ConfigWarning[] {
-  return Object.entries(config.upstreams).flatMap(([name, upstream]) => {
-    const line = lines[`upstreams.${name}`] ?? lines['upstream'] ?? null;
-    const urls = addressesOf(upstream).flatMap((address) => upstreamUrl(address).url ?? []);
-    const site = lines[`upstreams.${name}.host`] === undefined ? urls.find(isPublicSite) : undefined;
-    const messages = urls.some((url) => isOwnAddress(url, config.listen))
-      ? ['this upstream has the address of Latchkey itself (listen); write the address of your API']
-      : [];
-    if (site !== undefined) {
-      const shown =
-        lines['upstream'] === undefined ? '' : ` in upstreams: { ${name}: { url: ..., host: upstream } }`;
-      messages.push(
-        `this upstream gets the Host of clients, but ${site.host} probably expects its own; write host: upstream${shown} (or host: preserve if it serves the name that clients use)`,
-      );
-    }
-    return messages.map((message) => ({ line, message }));
-  });
-}
-
-/** Whether a URL is that of a site with a certificate of its own, not of a machine nearby. */
-function isPublicSite({ protocol, hostname }: URL): boolean {
-  return (
-    protocol === 'https:' && hostname.includes('.') && isIP(hostname) === 0 && !PRIVATE_NAME.test(hostname)
-  );
-}
-
-const PRIVATE_NAME = /\.(?:local|localhost|internal|svc|lan|home\.arpa|consul)\.?$/;
-
-/** Whether requests to an upstream would reach the public port of this process again. */
-function isOwnAddress(url: URL, { host, port }: Config['listen']): boolean {
-  if (port === 0) return false;
-  const { hostname } = url;
-  if (portOf(url) !== port) return false;
-  return isLoopback(hostname) ? isLoopback(host) || EVERY_ADDRESS.has(host) : hostname === host;
 }

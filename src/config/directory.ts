@@ -2,21 +2,12 @@ import { statSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { loginKey, RESERVED_LOGINS } from '../domain/user.js';
 import { type DirectoryFile, directorySchema, isWithoutSections } from './schema/directory-file.js';
-import {
-  type Add,
-  problemsOf,
-  throwProblems,
-  ConfigError,
-  type ConfigWarning,
-  nearId,
-  suggestion,
-} from './fault.js';
+import { type Add, problemsOf, throwProblems, ConfigError, nearId, suggestion } from './fault.js';
 import type { Path } from './yaml.js';
 import { checkSource } from './check-source.js';
 import { readSource, type Source } from './source.js';
 import type { Config } from './schema/config.js';
 import type { EpochMs } from '../util/time.js';
-import type { Lines } from '../policy/decide.js';
 
 const NO_SECTIONS =
   'the file declares nothing, so every user would be removed; write "customers: []" if that is intended';
@@ -164,30 +155,4 @@ function checkDeclaredTokens(
         `is more than ${Math.floor(maxLifetime / 1000)} seconds away, which tokens.max_lifetime forbids`,
       );
   });
-}
-
-export function referenceWarnings(
-  { login, jwt_issuers: issuers }: Config,
-  { customers, services }: Pick<DirectoryFile, 'customers' | 'services'>,
-  lines: Lines,
-): ConfigWarning[] {
-  const warnings: ConfigWarning[] = [];
-  const add = (path: string, what: string, id: string, known: readonly string[]) => {
-    if (known.includes(id)) return;
-    const message = `${path}: ${what} in the directory file has this id${suggestion(id, known)}`;
-    warnings.push({ line: lines[path] ?? null, message });
-  };
-  const ids = customers.map(({ id }) => id);
-  login.oidc.forEach(({ customer_id: id }, i) => add(`login.oidc.${i}.customer_id`, 'no customer', id, ids));
-  issuers.forEach(({ subjects }, i) =>
-    subjects.forEach(({ customer_id: customer, services: limit }, j) => {
-      const path = `jwt_issuers.${i}.subjects.${j}`;
-      add(`${path}.customer_id`, 'no customer', customer, ids);
-      const own = services.filter((each) => each.customer_id === customer).map(({ id }) => id);
-      // A customer without listed services may have any, as for tokens.
-      if (own.length > 0)
-        limit?.forEach((id, k) => add(`${path}.services.${k}`, 'no service of this customer', id, own));
-    }),
-  );
-  return warnings;
 }

@@ -8,12 +8,6 @@ export interface Fault {
   readonly message: string;
 }
 
-/** A problem that an operator need not fix. The line counts from 1; null when unknown. */
-export interface ConfigWarning {
-  readonly line: number | null;
-  readonly message: string;
-}
-
 /** A fault at a path, before it is located in the file. */
 export interface Problem {
   readonly path: Path;

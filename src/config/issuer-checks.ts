@@ -2,12 +2,11 @@ import { AUTHORIZATION } from '../http/authorization.js';
 import { LOGIN_STATE_COOKIE, maySetCookie } from '../http/cookies.js';
 import { settingsOf, vendorNames } from './derived.js';
 import { isTaken } from './header-checks.js';
-import { type Add, type ConfigWarning, suggestion } from './fault.js';
+import { type Add, suggestion } from './fault.js';
 import type { Config } from './schema/config.js';
 import { isKeySetUrl } from './schema/units.js';
 import { clientKeyAlgorithm } from '../accounts/oidc/settings.js';
 import { checkTlsFiles, parseFile, privateKeyIn } from './certificate.js';
-import type { Lines } from '../policy/decide.js';
 
 export function checkOidc(config: Config, add: Add): void {
   checkLoginPage(config, add);
@@ -137,32 +136,4 @@ function checkPlace({ header, cookie }: Issuer, config: Config, fault: Add): voi
   if (isOther) fault(['cookie'], 'set either header or cookie, not both');
   if (cookie === vendorNames(config.interface).sessionCookie || isLoginState(cookie))
     fault(['cookie'], 'Latchkey sets a cookie of this name; choose another one');
-}
-
-/** Warns of dots: many mean a path by them, but a nested claim is written as a JSON pointer. */
-export function claimWarnings(
-  { login, jwt_issuers: issuers, identity }: Config,
-  lines: Lines,
-): ConfigWarning[] {
-  const claims = [
-    ...login.oidc.flatMap(({ login_claim: claim, roles }, i) => [
-      [`login.oidc.${i}.login_claim`, claim] as const,
-      [`login.oidc.${i}.roles.claim`, roles.claim] as const,
-    ]),
-    ...Object.entries(identity.claims).map(
-      ([header, claim]) => [`identity.claims.${header}`, claim] as const,
-    ),
-    ...issuers.flatMap(({ subjects }, i) =>
-      subjects.flatMap(({ claims: wanted }, j) =>
-        Object.keys(wanted).map((name) => [`jwt_issuers.${i}.subjects.${j}.claims.${name}`, name] as const),
-      ),
-    ),
-  ];
-  // The names that providers make up are mostly URLs.
-  const dotted = claims.filter(([, claim]) => /^[^/].*\./.test(claim) && !URL.canParse(claim));
-  return dotted.map(([at, claim]) => {
-    const pointer = `/${claim.replaceAll('.', '/')}`;
-    const message = `${at}: ${claim} is the name of one claim, dots included; a nested claim is written ${pointer}`;
-    return { line: lines[at] ?? null, message };
-  });
 }

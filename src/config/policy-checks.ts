@@ -1,7 +1,7 @@
 import { isRead, METHODS } from '../domain/methods.js';
-import { covers, type Lines, type Policy } from '../policy/decide.js';
+import type { Lines, Policy } from '../policy/decide.js';
 import type { Route } from '../policy/route.js';
-import { type Add, type ConfigWarning, isSlip, nearest } from './fault.js';
+import { type Add, isSlip, nearest } from './fault.js';
 import { compilePolicy } from './policy.js';
 import type { Config } from './schema/config.js';
 import type { Path } from './yaml.js';
@@ -70,18 +70,6 @@ function checkAllowed(
   };
   missing('role', (action) => policy.someRoleAllows(action));
   missing('scope', (action) => policy.someScopeAllows(action));
-}
-
-/** Returns warnings for patterns that cover no action; several configurations may share the tables. */
-export function patternWarnings(config: Config, lines: Lines): ConfigWarning[] {
-  const { sites } = compilePolicy(config, {});
-  const actions = [...sites.routes.flatMap(actionsOf), ...defaultActions(config)];
-  return patternsOf(config, lines)
-    .filter(([pattern]) => !actions.some((action) => covers(pattern, action)))
-    .map(([, path]) => {
-      const at = path.join('.');
-      return { line: lines[at] ?? null, message: `${at} covers no action of any route, so it has no effect` };
-    });
 }
 
 /** Whether a rule contains an expanded value: these are not shown, so nothing is suggested either. */

@@ -22,7 +22,7 @@ listen: { ready_path: /ready }
 `;
   writeFileSync(file, routes);
   const warning = (i: number, base: string, method: string) =>
-    `${file}:${i + 5}: warning: routes.${i} does not match ${base} itself, for which default_route requires less with ${method}, ` +
+    `${file}:${i + 5}: warning: routes.${i}: does not match ${base} itself, for which default_route requires less with ${method}, ` +
     `and many upstreams serve both with one handler; add a route for ${base} too\n`;
   t.same(await run(['check', '--config', file]), {
     code: 0,
