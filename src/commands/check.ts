@@ -152,18 +152,11 @@ export function printSchema(kind: SchemaKind): void {
 }
 
 export function jsonSchemaOf(kind: SchemaKind): z.core.JSONSchema.BaseSchema {
-  const json = z.toJSONSchema(SCHEMAS[kind], {
+  return z.toJSONSchema(SCHEMAS[kind], {
     io: 'input',
     unrepresentable: 'any',
     override: ({ jsonSchema }) => {
       for (const name of FACTS) delete jsonSchema[name];
     },
   });
-  if (kind === 'config' && json.properties !== undefined) {
-    json.properties['upstream'] = {
-      type: 'string',
-      description: 'Short for upstreams: { api: { url: ... } }; http://, https:// or unix:///PATH',
-    };
-  }
-  return json;
 }

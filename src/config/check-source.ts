@@ -4,29 +4,17 @@ import { exampleAt, isSecret, knownKeys } from './schema-walk.js';
 import type { Path } from './yaml.js';
 import type { Source } from './source.js';
 
-/**
- * @param shorthands keys at the top that the schema lacks because they are expanded before
- * @throws ConfigError with every fault
- */
-export function checkSource<T extends z.ZodType>(
-  source: Source,
-  schema: T,
-  shorthands: readonly string[] = [],
-): z.output<T> {
+/** @throws ConfigError with every fault */
+export function checkSource<T extends z.ZodType>(source: Source, schema: T): z.output<T> {
   const result = schema.safeParse(source.value ?? {}, { reportInput: true });
   if (result.success) return result.data;
-  const faults = result.error.issues.flatMap((issue) => faultsOf(source, schema, shorthands, issue));
+  const faults = result.error.issues.flatMap((issue) => faultsOf(source, schema, issue));
   throw new ConfigError([...new Map(faults.map((fault) => [formatFault(fault), fault])).values()]);
 }
 
-function faultsOf(
-  source: Source,
-  schema: z.ZodType,
-  shorthands: readonly string[],
-  issue: z.core.$ZodIssue,
-): Fault[] {
+function faultsOf(source: Source, schema: z.ZodType, issue: z.core.$ZodIssue): Fault[] {
   if (issue.code === 'unrecognized_keys') {
-    const known = [...(issue.path.length === 0 ? shorthands : []), ...knownKeys(schema, issue.path)];
+    const known = knownKeys(schema, issue.path);
     return issue.keys.map((key) => {
       // The rest of a key may be its value, and so a secret.
       const name = /^[^\s:=$]+/.exec(key)?.[0] ?? key;

@@ -3,6 +3,7 @@
 // `loadConfig` is the way in.
 
 import { dirname, isAbsolute, resolve } from 'node:path';
+import type { z } from 'zod';
 import type { Lines } from '../policy/decide.js';
 import { type ListenerCertificate, readCertificate } from './certificate.js';
 import { crossCheck } from './cross-checks.js';
@@ -12,6 +13,7 @@ import { checkSource } from './check-source.js';
 import { keysOf, replaceAt } from './schema-walk.js';
 import { readSource, type Source } from './source.js';
 import { shadowSchema } from './schema/policy.js';
+import { upstreamSchema } from './schema/upstream.js';
 
 /** A configuration that passed every check, as plain data that processes can send to each other. */
 export interface LoadedConfig {
@@ -40,51 +42,31 @@ export function loadConfigToServe(file: string, env: NodeJS.ProcessEnv = process
 }
 
 function load(file: string, env: NodeJS.ProcessEnv, serves: boolean): LoadedConfig {
-  const source = withoutShorthand(readSource(resolve(file), configSchema, env));
-  const checked = withRoleOrder(checkSource(source, configSchema, ['upstream']), source);
+  const source = readSource(resolve(file), configSchema, env);
+  const checked = withRoleOrder(withUpstream(checkSource(source, configSchema), source), source);
   const config = withAbsolutePaths(checked, dirname(source.file));
   let certificate: ListenerCertificate | null = null;
   const ofCertificate = problemsOf((add) => {
     if (serves) certificate = readCertificate(config.listen, Date.now(), add);
   });
   throwProblems([...crossCheck(config, source), ...ofCertificate], source, filesNamedBy(config));
+  const { upstream, ...written } = source.written;
   return {
     file: source.file,
     config,
     lines: source.lines,
-    written: source.written,
+    written: { ...written, ...(upstream === undefined ? {} : { 'upstreams.api.url': upstream }) },
     certificate,
     shadow: null,
   };
 }
 
-/** Expands `upstream: URL` to `upstreams: { api: { url: URL } }`; faults still name what was written. */
-function withoutShorthand(source: Source): Source {
-  const { value } = source;
-  if (typeof value !== 'object' || value === null || Array.isArray(value) || !('upstream' in value))
-    return source;
-  const { upstream, ...rest } = value as Record<string, unknown>;
-  if ('upstreams' in rest) {
+/** Expands `upstream: URL` to `upstreams: { api: { url: URL } }`. */
+function withUpstream({ upstream, ...config }: z.output<typeof configSchema>, source: Source): Config {
+  if (upstream === undefined) return config;
+  if (source.lines['upstreams'] !== undefined)
     throw new ConfigError([source.fault(['upstream'], 'set either upstream or upstreams, not both', 'key')]);
-  }
-  return {
-    ...source,
-    value: { ...rest, upstreams: { api: { url: upstream } } },
-    written: Object.fromEntries(
-      Object.entries(source.written).map(([at, text]) => [
-        at === 'upstream' ? 'upstreams.api.url' : at,
-        text,
-      ]),
-    ),
-    fault: (path, message, place) =>
-      path[0] === 'upstreams'
-        ? source.fault(['upstream'], asShorthand(message), place)
-        : source.fault(path, message, place),
-  };
-}
-
-function asShorthand(message: string): string {
-  return message.replace('upstreams.api.url:', 'upstream:').replace('; write url:', '; write upstream:');
+  return { ...config, upstreams: { api: upstreamSchema.parse({ url: upstream }) } };
 }
 
 /** Puts the values that give a role at a login in the order of the file: the first one counts. */

@@ -83,9 +83,7 @@ export function readSource(
     value: document.toJS() as unknown,
     fault: (path, message, place = 'value') => at(offsetOf(document, path, place), message),
     written,
-    get lines() {
-      return linesOf(document, counter);
-    },
+    lines: linesOf(document, counter),
   };
 }
 

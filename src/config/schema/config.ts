@@ -19,7 +19,7 @@ import { auditSchema, logSchema, tracingSchema, webhooksSchema } from './observe
 import { proxySchema, upstreamSchema } from './upstream.js';
 import { sessionsSchema, tokensSchema } from './tokens.js';
 import { storeSchema } from './store.js';
-import { duration, filePath, integer, orNull, text, timeLimit, plainUrl } from './units.js';
+import { duration, filePath, integer, orNull, text, timeLimit, plainUrl, upstreamUrl } from './units.js';
 
 const directorySchema = z
   .strictObject({
@@ -135,6 +135,9 @@ export const configSchema = z.strictObject({
   tracing: orNull(tracingSchema)
     .describe('Spans for an OpenTelemetry collector; off unless set')
     .meta({ restart: true, example: '{ otlp: http://127.0.0.1:4318 }' }),
+  upstream: upstreamUrl
+    .optional()
+    .describe('Short for upstreams: { api: { url: ... } }; http://, https:// or unix:///PATH'),
   upstreams: z
     .record(text, upstreamSchema)
     .default({})
@@ -169,5 +172,5 @@ export const configSchema = z.strictObject({
     .meta({ example: './next-policy.yaml' }),
 });
 
-/** A checked configuration: keys as in the file, durations in milliseconds. */
-export type Config = z.output<typeof configSchema>;
+/** A checked configuration: keys as in the file, durations in milliseconds; `upstream` is in `upstreams`. */
+export type Config = Omit<z.output<typeof configSchema>, 'upstream'>;
