@@ -143,7 +143,7 @@ class Connection implements UpstreamExchange {
     batchWrites(socket);
     socket.write(head, 'latin1');
     if (body === undefined) return;
-    this.#body = new RequestBodyWriter(socket, length, (error) => this.#fail(error));
+    this.#body = new RequestBodyWriter(socket, length);
     body.start(this.#body);
   }
 

@@ -156,7 +156,10 @@ class ForwardHandler implements ResponseHandler, Use, TimeoutListener, Uploading
   go(): void {
     if (this.#over) return;
     const { head, req, limits } = this.#request;
-    if (head.hasBody) this.#upload = new Upload(req, this, this.#waits.idleTimeout, limits?.maxBody);
+    if (head.hasBody) {
+      const { contentLength = CHUNKED } = head;
+      this.#upload = new Upload(req, this, contentLength, this.#waits.idleTimeout, limits?.maxBody);
+    }
     this.#dispatch(this.#retries.begin());
   }
 

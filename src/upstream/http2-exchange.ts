@@ -53,8 +53,6 @@ export class Http2Exchange implements UpstreamExchange, BodySink {
   /** Whether the end of the response was received. */
   #isComplete = false;
   #hasEnded = false;
-  #left: number;
-  #last: Buffer | undefined;
   /** Body chunks sent so far, in case the upstream refuses the request; undefined when too large. */
   #kept: Buffer[] | undefined = [];
   #keptBytes = 0;
@@ -67,7 +65,6 @@ export class Http2Exchange implements UpstreamExchange, BodySink {
     this.#scheme = scheme;
     this.#size = sizeOfFields(request, scheme);
     this.travelsAlone = areUnusual(request, this.#size);
-    this.#left = request.length;
     handler.connection = this;
   }
 
@@ -119,26 +116,11 @@ export class Http2Exchange implements UpstreamExchange, BodySink {
     this.#handler.onResponseError(error);
   }
 
-  /**
-   * The last chunk of a body of known length waits for the end of the client's body: the upstream must not
-   * accept a body as complete that the client continues or aborts.
-   */
   write(chunk: Buffer): boolean {
     const stream = this.#stream;
     // A body that continues after a complete response is discarded.
-    if (stream === undefined || this.#hasEnded || stream.writableEnded || chunk.length === 0) return true;
+    if (stream === undefined || this.#hasEnded || stream.writableEnded) return true;
     this.#keep(chunk);
-    if (this.#request.length >= 0) {
-      this.#left -= chunk.length;
-      if (this.#left === 0) {
-        this.#last = chunk;
-        return true;
-      }
-      if (this.#left < 0) {
-        this.fail(new Error('the body is longer than its Content-Length'));
-        return true;
-      }
-    }
     return stream.write(chunk);
   }
 
@@ -148,15 +130,11 @@ export class Http2Exchange implements UpstreamExchange, BodySink {
     this.#kept?.push(chunk);
   }
 
-  end(): void {
+  end(last?: Buffer): void {
     const stream = this.#stream;
     if (stream === undefined || this.#hasEnded || stream.writableEnded) return;
-    if (this.#left > 0) {
-      this.fail(new Error('the body is shorter than its Content-Length'));
-      return;
-    }
-    if (this.#last === undefined) stream.end();
-    else stream.end(this.#last);
+    if (last === undefined) stream.end();
+    else stream.end(last);
   }
 
   #listen(stream: ClientHttp2Stream): void {

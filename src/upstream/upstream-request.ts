@@ -66,7 +66,8 @@ export interface Uploading {
   uploadTaken(): void;
   uploadIdle(): void;
   /**
-   * Called when the client left in the middle of the body, or the rest is malformed or too large.
+   * Called when the client left in the middle of the body, or the rest is malformed, too large or not as long as
+   * its length says.
    * @param refusal the response, if there is one
    */
   uploadBroken(refusal?: Refusal): void;
@@ -77,10 +78,15 @@ export interface BodySink {
   readonly isFlushed?: boolean;
   /** Writes a chunk; if it returns false, {@link Upload.drained} follows when there is room. */
   write(chunk: Buffer): boolean;
-  end(): void;
+  /** @param last the last chunk of a body of known length */
+  end(last?: Buffer): void;
 }
 
-/** Streams a request body with backpressure. Until {@link start} nothing is read, and it can go elsewhere. */
+/**
+ * Streams a request body with backpressure. Until {@link start} nothing is read, and it can go elsewhere. The
+ * last chunk of a body of known length waits for the end of the client's body: the upstream must not accept a
+ * body as complete that the client continues or aborts.
+ */
 export class Upload {
   readonly #req: IncomingRequest;
   readonly #idle: NodeJS.Timeout;
@@ -91,10 +97,15 @@ export class Upload {
   #isBlocked = false;
   #isWhole = false;
   #isDestroyed = false;
+  /** Bytes that `max_body` still allows. */
   #left: number;
+  /** Bytes of Content-Length that have not arrived; Infinity without it. */
+  #expected: number;
+  #last: Buffer | undefined;
 
   /** @param idleTimeout milliseconds that the client may pause */
-  constructor(req: IncomingRequest, owner: Uploading, idleTimeout: number, limit = Infinity) {
+  constructor(req: IncomingRequest, owner: Uploading, length: Length, idleTimeout: number, limit = Infinity) {
+    this.#expected = length === CHUNKED ? Infinity : length;
     this.#left = limit;
     this.#req = req;
     this.#owner = owner;
@@ -120,7 +131,7 @@ export class Upload {
     for (const chunk of this.#takenBack) sink.write(chunk);
     this.#takenBack = [];
     // An empty body may end before it is read.
-    if (this.#isWhole) sink.end();
+    if (this.#isWhole) sink.end(this.#last);
     else this.#goOn();
   }
 
@@ -171,8 +182,8 @@ export class Upload {
     const sink = this.#sink;
     // The rest would look like a whole body to an upstream that receives it in chunks.
     if (sink === undefined) throw new Error('a part of a body arrived before it was requested');
-    const takesMore = sink.write(chunk);
-    if (sink.isFlushed === true) this.#req.release?.();
+    const takesMore = this.#write(chunk, sink);
+    if (sink.isFlushed === true && this.#last === undefined) this.#req.release?.();
     if (takesMore) {
       this.#owner.uploadTaken();
       return;
@@ -180,6 +191,15 @@ export class Upload {
     this.#isBlocked = true;
     this.#req.pause();
   };
+
+  #write(chunk: Buffer, sink: BodySink): boolean {
+    if (chunk.length === 0) return true;
+    this.#expected -= chunk.length;
+    if (this.#expected > 0) return sink.write(chunk);
+    if (this.#expected === 0) this.#last = chunk;
+    else this.#owner.uploadBroken();
+    return true;
+  }
 
   /** Handles a pause. While backpressure pauses the client, the pause is not the client's. */
   readonly #onIdle = (): void => {
@@ -190,8 +210,12 @@ export class Upload {
   readonly #onEnd = (): void => {
     this.#isWhole = true;
     clearTimeout(this.#idle);
+    if (this.#expected !== Infinity && this.#expected !== 0) {
+      this.#owner.uploadBroken();
+      return;
+    }
     this.#owner.uploadTaken();
-    this.#sink?.end();
+    this.#sink?.end(this.#last);
   };
 
   readonly #onMalformed = (refusal: Refusal): void => this.#owner.uploadBroken(refusal);
@@ -201,27 +225,19 @@ export class Upload {
   };
 }
 
-/**
- * Writes the body of one request after its head. The last chunk of a body of known length waits for the end
- * of the client's body: the upstream must not accept a body as complete that the client continues or aborts.
- */
+/** Writes the body of one request after its head. */
 export class RequestBodyWriter implements BodySink {
   /** Whether the head was sent, and perhaps a part of the body. */
   hasBegun = false;
   /** What was written while nothing was sent, for {@link takeBack}. */
   #unsent: Buffer[] = [];
   readonly #socket: Socket;
-  readonly #fail: (error: Error) => void;
   readonly #isChunked: boolean;
   #isComplete = false;
-  #left: number;
-  #last: Buffer | undefined;
 
-  constructor(socket: Socket, length: Length, fail: (error: Error) => void) {
+  constructor(socket: Socket, length: Length) {
     this.#socket = socket;
-    this.#fail = fail;
     this.#isChunked = length === CHUNKED;
-    this.#left = length;
   }
 
   /** Whether the whole request was handed to the system. A batch may still hold its end back. */
@@ -230,20 +246,13 @@ export class RequestBodyWriter implements BodySink {
   }
 
   get isFlushed(): boolean {
-    return this.#socket.writableLength === 0 && this.#last === undefined;
+    return this.#socket.writableLength === 0;
   }
 
   write(chunk: Buffer): boolean {
     const socket = this.#socket;
-    if (chunk.length === 0) return true;
     this.#noteSent();
     if (!this.hasBegun) this.#unsent.push(chunk);
-    if (!this.#isChunked) {
-      this.#left -= chunk.length;
-      if (this.#left === 0) this.#last = chunk;
-      else if (this.#left < 0) this.#fail(new Error('the body is longer than its Content-Length'));
-      if (this.#left <= 0) return true;
-    }
     batchWrites(socket);
     if (this.#isChunked) socket.write(chunkStart(chunk.length), 'latin1');
     const takesMore = socket.write(chunk);
@@ -253,20 +262,16 @@ export class RequestBodyWriter implements BodySink {
     return goesOn;
   }
 
-  /** Returns everything that was written. Only if nothing was sent. */
+  /** Returns everything that was written, without the last chunk of `end`. Only if nothing was sent. */
   takeBack(): readonly Buffer[] {
     return this.#unsent;
   }
 
-  end(): void {
+  end(last?: Buffer): void {
     this.#noteSent();
     batchWrites(this.#socket);
-    if (this.#last !== undefined) this.#socket.write(this.#last);
-    else if (this.#isChunked) this.#socket.write(lastChunk(), 'latin1');
-    else {
-      this.#fail(new Error('the body is shorter than its Content-Length'));
-      return;
-    }
+    if (last !== undefined) this.#socket.write(last);
+    if (this.#isChunked) this.#socket.write(lastChunk(), 'latin1');
     this.#isComplete = true;
   }
 

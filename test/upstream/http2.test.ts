@@ -485,7 +485,7 @@ t.test('the last part of a body is sent when its client has ended it', async (t)
   for (const ends of [true, false]) {
     let received = '';
     const { address, connections } = await serve(t, () => undefined, undefined, true, (text) => (received += text)); // prettier-ignore
-    const { client, upload } = openUpload(t);
+    const { client, upload } = openUpload(t, 10);
     const got = new Recorder();
     address.pool.dispatch({ ...GET, method: 'POST', host: 'x', body: upload, length: 10 }, got);
     await until(() => got.sent, 'it was sent');
@@ -502,7 +502,7 @@ t.test('the last part of a body is sent when its client has ended it', async (t)
 t.test('a body that waits for the upstream continues, and is not resent after a response', async (t) => {
   let received = 0;
   const { address, connections } = await serve(t, () => undefined, undefined, true, (text) => (received += text.length)); // prettier-ignore
-  const { client, upload } = openUpload(t);
+  const { client, upload } = openUpload(t, CHUNKED);
   const got = new Recorder();
   address.pool.dispatch({ ...GET, method: 'POST', host: 'x', body: upload, length: CHUNKED }, got);
   await until(() => got.sent, 'it was sent');
@@ -574,7 +574,7 @@ t.test('a body that the upstream does not read ends with its response, or with a
     let received = 0;
     const { url, connections } = await serve(t, () => undefined, undefined, true, (text) => (received += text.length)); // prettier-ignore
     const { state, connection } = openTo(url);
-    const { client, upload } = openUpload(t);
+    const { client, upload } = openUpload(t, CHUNKED);
     const got = new Recorder();
     connection.send(new Http2Exchange({ ...GET, method: 'POST', host: 'x', body: upload, length: CHUNKED }, got, 'http'));
     await until(() => got.sent, 'it was sent');
@@ -821,10 +821,10 @@ t.test('a PING detects whether the peer is still there', async (t) => {
   }
 }); // prettier-ignore
 
-function openUpload(t: Test) {
+function openUpload(t: Test, length: number) {
   const client = Object.assign(new EventEmitter(), { pause: () => client, resume: () => client, isPaused: () => false, readableEnded: true });
   const owner = { isAnswering: false, uploadStarted: () => undefined, uploadTaken: () => undefined, uploadIdle: () => undefined, uploadBroken: () => undefined };
-  const upload = new Upload(client as unknown as IncomingRequest, owner, 60_000);
+  const upload = new Upload(client as unknown as IncomingRequest, owner, length, 60_000);
   t.teardown(() => upload.destroy());
   return { client, upload };
 } // prettier-ignore
@@ -837,9 +837,10 @@ t.test('an incomplete body is reset, and never ended', async (t) => {
         const { address, connections } = await serve(t, (served, stream) => {
           if (early !== '') setTimeout(() => served.write(early === 'head' ? head(stream) : answer(stream)), 10);
         });
-        const { client, upload } = openUpload(t);
+        const framing = length === CHUNKED ? CHUNKED : size + 1;
+        const { client, upload } = openUpload(t, framing);
         const got = new Recorder();
-        address.pool.dispatch({ ...GET, method: 'POST', host: 'x', body: upload, length: length === CHUNKED ? CHUNKED : size + 1 }, got);
+        address.pool.dispatch({ ...GET, method: 'POST', host: 'x', body: upload, length: framing }, got);
         await until(() => got.sent, 'it was sent');
         if (size > 0) client.emit('data', Buffer.alloc(size));
         if (early === 'head') await until(() => got.status === 200, 'the head');
@@ -866,7 +867,7 @@ t.test('resends a refused request with its body', async (t) => {
       true,
       (text) => bodies.push(text),
     );
-    const { client, upload } = openUpload(t);
+    const { client, upload } = openUpload(t, length);
     const request = { ...GET, method: 'POST', host: 'x', body: upload, length };
     const [first, second] = [new Recorder(), new Recorder()];
     address.pool.dispatch(request, first);
@@ -883,22 +884,18 @@ t.test('resends a refused request with its body', async (t) => {
   }
 }); // prettier-ignore
 
-t.test('a refused body that was too large to keep, or does not fit its length, is not resent', async (t) => {
-  const rows: [string, number, Buffer[], string][] = [
-    ['many bytes', CHUNKED, [Buffer.alloc(65_537)], 'REFUSED_STREAM'],
-    ['many chunks', CHUNKED, Array.from({ length: 257 }, () => Buffer.from('x')), 'REFUSED_STREAM'],
-    ['short', 3, [Buffer.from('x')], 'the body is shorter than its Content-Length'],
-    ['long', 3, [Buffer.from('long')], 'the body is longer than its Content-Length'],
-  ];
-  for (const [about, length, chunks, outcome] of rows) {
+t.test('a refused body that was too large to keep is not resent', async (t) => {
+  for (const [about, chunks] of [
+    ['many bytes', [Buffer.alloc(65_537)]],
+    ['many chunks', Array.from({ length: 257 }, () => Buffer.from('x'))],
+  ] as const) {
     const { address } = await serve(t, (served) => setTimeout(() => served.write(goaway(0, 0)), 50));
-    const { client, upload } = openUpload(t);
+    const { client, upload } = openUpload(t, CHUNKED);
     const got = new Recorder();
-    address.pool.dispatch({ ...GET, method: 'POST', host: 'x', body: upload, length }, got);
+    address.pool.dispatch({ ...GET, method: 'POST', host: 'x', body: upload, length: CHUNKED }, got);
     await until(() => got.sent, 'it was sent');
     for (const chunk of chunks) client.emit('data', chunk);
-    if (about === 'short') client.emit('end');
-    t.equal(await got.done, outcome, about);
+    t.equal(await got.done, 'REFUSED_STREAM', about);
     t.notOk(upload.isUntouched, about);
   }
 });
