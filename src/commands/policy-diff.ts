@@ -50,7 +50,7 @@ function resultOf(
 ): Result {
   const replayed = requests?.noticed.map(({ change }) => change) ?? [];
   if (diff.newly_allowed.length > 0 || replayed.includes('newly_allowed')) return 'allows_more';
-  if (diff.incomplete.length > 0 || notCompared.length > 0) return 'incomplete';
+  if (notCompared.length > 0) return 'incomplete';
   return diff.newly_refused.length > 0 || replayed.length > 0 ? 'refuses_more' : 'nothing_changes';
 }
 
@@ -73,7 +73,6 @@ async function renderPolicyDiff(report: PolicyDiffReport): Promise<string> {
     ...(await sectionOf('NEWLY REFUSED', refused)),
     ...(requests === undefined ? [] : await requestsOf(requests)),
     ...notComparedOf(report.not_compared),
-    ...report.incomplete.map((why) => `INCOMPLETE: ${why}`),
     summaryOf(report),
   ];
   return `${parts.map((part) => part.split('\n').map(printable).join('\n').trimEnd()).join('\n\n')}\n`;
@@ -84,12 +83,12 @@ function notComparedOf(keys: readonly string[]): string[] {
   return [`DIFFERS, NOT COMPARED (after a review, pass each with --allow KEY)\n\n${indented(keys.join('\n'))}`];
 } // prettier-ignore
 
-function summaryOf({ newly_allowed: allowed, newly_refused: refused, incomplete, not_compared: left, examined }: PolicyDiffReport) {
+function summaryOf({ newly_allowed: allowed, newly_refused: refused, not_compared: left, examined }: PolicyDiffReport) {
   const { route_pairs: pairs, roles, scopes } = examined;
   const looked = `${counted(pairs, 'pair')} of routes, ${counted(roles, 'role')}, ${counted(scopes, 'scope')}`;
   if (allowed.length + refused.length > 0)
     return `${counted(allowed.length, 'change')} that ${allowed.length === 1 ? 'allows' : 'allow'} more, ${refused.length} that ${refused.length === 1 ? 'refuses' : 'refuse'} more (${looked} compared)`;
-  return incomplete.length + left.length > 0
+  return left.length > 0
     ? `No change found, but not everything was compared (${looked})`
     : `Nothing changes (${looked} compared)`;
 } // prettier-ignore

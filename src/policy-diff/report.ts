@@ -51,13 +51,11 @@ export interface ChangedDecisions extends Affected {
 export interface PolicyDiff {
   readonly newly_allowed: readonly ChangedDecisions[];
   readonly newly_refused: readonly ChangedDecisions[];
-  readonly incomplete: readonly string[];
   readonly examined: {
     /** Pairs of routes that one request can match. */
     readonly route_pairs: number;
     readonly roles: number;
     readonly scopes: number;
-    readonly judgements: number;
   };
 }
 

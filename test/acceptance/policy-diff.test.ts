@@ -87,7 +87,6 @@ t.test('as JSON', async (t) => {
       },
     ],
     newly_refused: [],
-    incomplete: [],
     not_compared: [],
   });
   t.match(JSON.parse((await diff(config, '--json')).stdout), { result: 'nothing_changes' });

@@ -25,21 +25,20 @@ const policy = {
 };
 
 /** Compares two configurations. */
-async function diff(running: object, against: object, most?: number) {
+async function diff(running: object, against: object) {
   const loaded = loadConfig(write({ upstream, ...running }), {});
   const candidate = loadCandidate(write(against), loaded, {});
-  return { ...(await diffPolicies(loaded, candidate, most)).diff, file: candidate.loaded.file };
+  return { ...(await diffPolicies(loaded, candidate)).diff, file: candidate.loaded.file };
 }
 
 t.test('a role that gains actions: who, where, and by which rules', async (t) => {
   const wider = { ...policy, roles: { ...policy.roles, reader: { allow: ['*:read', 'a:write'] } } };
   const routes = [{ path: '/a/:id', action: 'a' }];
-  const { newly_allowed, newly_refused, incomplete, file } = await diff(
+  const { newly_allowed, newly_refused, file } = await diff(
     { policy, routes },
     { upstream, policy: wider, routes },
   );
   t.same(newly_refused, []);
-  t.same(incomplete, []);
   t.equal(newly_allowed.length, 1);
   t.match(newly_allowed[0], {
     everybody: false,
@@ -130,7 +129,7 @@ t.test('every key that differs is either compared or listed', async (t) => {
   t.same(uncomparedKeys(loadConfig(write({ upstream, audit: { to: './a.jsonl' } }), {}), loadConfig(elsewhere, {})), []);
 }); // prettier-ignore
 
-t.test('compares large tables quickly, and never hides what was left out', async (t) => {
+t.test('compares large tables quickly', async (t) => {
   const names = (stem: string, count: number) => Array.from({ length: count }, (_, i) => `${stem}${i}`);
   const table = (stem: string, allow: (i: number) => string) =>
     Object.fromEntries(names(stem, 20).map((name, i) => [name, { allow: [allow(i), '*:read'] }]));
@@ -147,12 +146,9 @@ t.test('compares large tables quickly, and never hides what was left out', async
   const startedAt = process.cpuUsage();
   const whole = await diff(config, changed);
   const { user } = process.cpuUsage(startedAt);
-  t.same(whole.incomplete, []);
   t.ok(whole.newly_allowed.every(({ roles }) => roles.join() === 'role0'));
   t.ok(new Set(whole.newly_allowed.flatMap(({ routes }) => routes.map(({ config }) => config?.path))).size > count - 20);
-  t.comment(`${whole.examined.judgements} judgements, ${Math.round(user / 1000)} ms of the processor`);
   t.ok(user < 20_000_000, `${user} us of the processor`);
-  t.match(await diff(config, changed, 1_000), { incomplete: [/kinds of requests were not compared/] });
 }); // prettier-ignore
 
 t.test('a rule of one host is compared on that host only', async (t) => {
