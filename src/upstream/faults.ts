@@ -99,8 +99,7 @@ export function isTimeout(error: Error): boolean {
  */
 export function isUnreached(error: Error): boolean {
   const code = codeOf(error);
-  if (code === 'UND_ERR_CONNECT_TIMEOUT' || code === 'UND_ERR_SOCKET') return true;
-  return code !== '' && code !== 'UNWRITABLE_MESSAGE' && !code.startsWith('UND_ERR_');
+  return code !== '' && code !== 'UNWRITABLE_MESSAGE';
 }
 
 const UNKNOWN_AUTHORITY = 'no known authority signed its certificate; set tls.ca of the upstream';

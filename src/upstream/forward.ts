@@ -170,25 +170,26 @@ class ForwardHandler implements ResponseHandler, Use, TimeoutListener, Uploading
 
   leave(why: 'waited' | 'yielded'): void {
     if (this.#over) return;
-    const { res } = this.#request;
     if (why === 'waited') this.#finish(null, WAITED_TOO_LONG);
-    else if (!res.headersSent) this.#giveUp('yielded', GAVE_WAY);
-    else {
-      this.#giveUp('yielded');
-      breakOff(res, GAVE_WAY);
-    }
+    else this.#cutShort('yielded', GAVE_WAY);
   }
 
   abort(reason: Refusal): void {
     if (this.#over) return;
-    const { head, req, res } = this.#request;
+    const { head, req } = this.#request;
     // A 401 states that the request was not applied (RFC 9110 15.5.2), which is unknown for a write that was
     // sent. A gRPC status makes no such statement.
-    if (!res.headersSent && (isRead(head.method) || !this.#retries.sent || isGrpcCall(req))) {
-      this.#giveUp('abort', reason);
+    this.#cutShort('abort', reason, isRead(head.method) || !this.#retries.sent || isGrpcCall(req));
+  }
+
+  /** Aborts both sides. @param mayRefuse whether the reason may be a response, if none has begun */
+  #cutShort(aborted: 'client' | 'abort' | 'yielded', reason: Refusal, mayRefuse = true): void {
+    const { res } = this.#request;
+    if (mayRefuse && !res.headersSent) {
+      this.#giveUp(aborted, reason);
       return;
     }
-    this.#giveUp('abort');
+    this.#giveUp(aborted);
     breakOff(res, reason);
   }
 
@@ -366,12 +367,7 @@ class ForwardHandler implements ResponseHandler, Use, TimeoutListener, Uploading
   }
 
   uploadIdle(): void {
-    if (this.#over) return;
-    const { res } = this.#request;
-    if (res.headersSent) {
-      this.#giveUp('client');
-      breakOff(res, TOO_SLOW);
-    } else this.#giveUp('client', TOO_SLOW);
+    if (!this.#over) this.#cutShort('client', TOO_SLOW);
   }
 
   uploadBroken(refusal?: Refusal): void {

@@ -19,6 +19,7 @@ import {
   type ProtectedNames,
 } from '../http/protected-fields.js';
 import { malformed, type Refusal } from '../domain/refusal.js';
+import { connectionOptions } from './response.js';
 
 export interface RequestHeaderSettings extends ProtectedNames {
   /** Exact names of the cookies with a session or a JWT; forwarded only with `forwardCredentials`. */
@@ -130,12 +131,6 @@ function authorizationFilter({ forwardCredentials, schemes, isOwnJwt }: RequestH
 
 function lowerCase(name: string): string {
   return name.toLowerCase();
-}
-
-/** Returns the lower-case options of a Connection field (RFC 9110 7.6.1); undefined for the usual values. */
-function connectionOptions(connection: string): Set<string> | undefined {
-  if (connection === 'keep-alive' || connection === 'close') return undefined;
-  return new Set(connection.split(',').map((option) => option.trim().toLowerCase()));
 }
 
 /** Returns the exact names of the cookies that are never forwarded, at any entrance. */

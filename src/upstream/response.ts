@@ -109,7 +109,7 @@ export function responseHeaders(
     const value = raw[i + 1] as string;
     switch (treatment) {
       case 'connection':
-        listed = optionsOf(value, listed);
+        listed = connectionOptions(value, listed);
         continue;
       case 'coding':
         framings += 1;
@@ -157,7 +157,7 @@ export function responseHeaders(
 }
 
 /** Adds the lower-case options of a Connection field (RFC 9110 7.6.1); the usual values name no field. */
-function optionsOf(connection: string, before: Set<string> | undefined): Set<string> | undefined {
+export function connectionOptions(connection: string, before?: Set<string>): Set<string> | undefined {
   if (connection === 'keep-alive' || connection === 'close') return before;
   const options = before ?? new Set<string>();
   for (const option of connection.split(',')) options.add(option.trim().toLowerCase());
@@ -194,7 +194,7 @@ export function responseTrailers(
 ): [string, string][] {
   const trailers: [string, string][] = [];
   let listed: Set<string> | undefined;
-  for (const connection of fieldValues(head, 'connection')) listed = optionsOf(connection, listed);
+  for (const connection of fieldValues(head, 'connection')) listed = connectionOptions(connection, listed);
   for (let i = 0; i + 1 < raw.length; i += 2) {
     const name = (raw[i] as string).toLowerCase();
     if (hasCors && isCorsField(name)) continue;

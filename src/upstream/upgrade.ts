@@ -1,20 +1,16 @@
 import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
-import type { CorsHeaders } from '../domain/cors.js';
-import type { Subject } from '../domain/credential.js';
 import { guarded } from '../util/async.js';
 import type { Permit, Use } from '../domain/limiter.js';
 import { malformed, type Refusal } from '../domain/refusal.js';
 import { type Holder, holderOf } from '../domain/shares.js';
-import type { RequestHead } from '../http/head.js';
 import { acceptedCarrier } from '../http/authorization.js';
-import type { RouteLimits } from '../policy/route.js';
 import type { Address } from './address.js';
 import { peerOf } from './connect.js';
 import { handshakeResponseFault, malformedHead, refusedResponse } from './handshake.js';
 import { responseHeaders } from './response.js';
-import type { ForwardOutcome, InFlight } from './forward.js';
-import { RetryState, type Upstream } from './upstreams.js';
+import type { ForwardOutcome, ForwardRequest, InFlight } from './forward.js';
+import { RetryState } from './upstreams.js';
 import { loadProxy, readRefused, type RefusedHandshake, requestTunnel, type Upgraded } from './tunnel.js';
 import {
   GAVE_WAY,
@@ -30,17 +26,13 @@ const MAX_EARLY = 64 * 1024;
 
 const TOO_EARLY = malformed('too many bytes after the WebSocket handshake, before its response');
 
-interface UpgradeRequest {
-  readonly head: RequestHead;
-  readonly subject: Subject | null;
+interface UpgradeRequest extends Pick<
+  ForwardRequest,
+  'head' | 'subject' | 'upstream' | 'target' | 'limits' | 'responseFields' | 'cors'
+> {
   readonly socket: Socket;
   readonly headBytes: Buffer;
-  readonly upstream: Upstream;
-  readonly target: string;
-  readonly limits: RouteLimits | null;
   readonly fields: readonly string[];
-  readonly responseFields: readonly string[];
-  readonly cors: CorsHeaders | null;
   /** Called at most once, before anything was sent to the client; ends the socket. */
   readonly refuse: (refusal: Refusal) => void;
   /** Called instead of it with a response of the upstream, after `done`; ends the socket too. */
