@@ -1,18 +1,6 @@
 import { isUtf8 } from 'node:buffer';
 import { dirname, resolve } from 'node:path';
-import {
-  type Document,
-  isAlias,
-  isPair,
-  isScalar,
-  isSeq,
-  LineCounter,
-  type Node,
-  parseDocument,
-  Scalar,
-  visit,
-  type YAMLSeq,
-} from 'yaml';
+import { type Document, isAlias, isScalar, LineCounter, parseDocument, Scalar, visit } from 'yaml';
 import type { z } from 'zod';
 import { describeSystemError } from '../util/system-error.js';
 import { readRegularFile } from '../files/files.js';
@@ -77,13 +65,18 @@ export function readSource(
   const faults = firstOfEachLine(found.map(({ at: offset, message }) => at(offset, message)));
   if (faults.length === 0) faults.push(...refuseUnsupported(document, text, at));
   if (faults.length > 0) throw new ConfigError(faults);
-  const written = expand(document, file, schema, env, onlySecrets, at);
+  const fault: Source['fault'] = (path, message, place = 'value') =>
+    at(offsetOf(document, path, place), message);
+  const { value, written } = expand(document, { file, fault }, schema, env, onlySecrets);
   return {
     file,
-    value: document.toJS() as unknown,
-    fault: (path, message, place = 'value') => at(offsetOf(document, path, place), message),
+    value,
+    fault,
     written,
-    lines: linesOf(document, counter),
+    // A directory file may be large, and needs none.
+    get lines() {
+      return linesOf(document, counter, written);
+    },
   };
 }
 
@@ -134,62 +127,50 @@ function refuseUnsupported(
   return faults;
 }
 
-/** Returns the text of the file where something was expanded. @throws ConfigError */
+/** Returns the value of a document with its strings expanded. @throws ConfigError */
 function expand(
   document: Document,
-  file: string,
+  { file, fault }: Pick<Source, 'file' | 'fault'>,
   schema: z.ZodType,
   env: NodeJS.ProcessEnv,
   onlySecrets: boolean,
-  at: (offset: number, message: string) => Fault,
-): Record<string, string> {
+): Pick<Source, 'value' | 'written'> {
   const written: Record<string, string> = {};
   const faults: Fault[] = [];
-  const lists: [path: string[], list: Node][] = [];
-  visit(document, {
-    Scalar: (key, node, ancestors) => {
-      if (key === 'key' || typeof node.value !== 'string' || !node.value.includes('${')) return;
-      const before = node.value;
-      const path = pathOf(key, ancestors);
-      const isAllowed = !onlySecrets || isSecret(schema, path);
-      const expanded = expandText(before, dirname(file), env, isAllowed);
-      if (expanded.expands && !isAllowed) {
-        const message = `"\${...}" is expanded in ${secretKeys(schema).join(', ')} only; write "$\${...}" for the literal text`;
-        faults.push(at(node.range?.[0] ?? 0, `${path.join('.')}: ${message}`));
-      } else if ('fault' in expanded) faults.push(at(node.range?.[0] ?? 0, expanded.fault));
-      else if (ALONE.test(before) && holdsList(schema, path)) {
-        const list = listOf(document, expanded.text, node);
-        lists.push([path, list]);
-        written[path.join('.')] = before;
-        for (const i of list.items.keys()) written[[...path, i].join('.')] = before;
-      } else {
-        node.value = node.type === Scalar.PLAIN ? retype(expanded.text, before) : expanded.text;
-        if (expanded.expands) written[path.join('.')] = before;
-      }
-    },
-  });
-  // Not during the visit, which would expand what the items contain.
-  for (const [path, list] of lists) document.setIn(path, list);
+  const expandString = (text: string, path: readonly string[]): unknown => {
+    const at = path.join('.');
+    const isAllowed = !onlySecrets || isSecret(schema, path);
+    const expanded = expandText(text, dirname(file), env, isAllowed);
+    if (expanded.expands && !isAllowed) {
+      const message = `"\${...}" is expanded in ${secretKeys(schema).join(', ')} only; write "$\${...}" for the literal text`;
+      faults.push(fault(path, `${at}: ${message}`));
+      return text;
+    }
+    if ('fault' in expanded) {
+      faults.push(fault(path, expanded.fault));
+      return text;
+    }
+    if (expanded.expands) written[at] = text;
+    if (!ALONE.test(text)) return expanded.text;
+    if (!holdsList(schema, path)) {
+      const { type } = document.getIn(path, true) as Scalar;
+      return type === Scalar.PLAIN ? retype(expanded.text) : expanded.text;
+    }
+    const values = expanded.text.split(',').flatMap((value) => value.trim() || []);
+    for (const i of values.keys()) written[`${at}.${i}`] = text;
+    return values;
+  };
+  const expandValue = (value: unknown, path: readonly string[]): unknown => {
+    if (typeof value === 'string') return value.includes('${') ? expandString(value, path) : value;
+    if (Array.isArray(value)) return value.map((each, i) => expandValue(each, [...path, String(i)]));
+    if (typeof value !== 'object' || value === null) return value;
+    return Object.fromEntries(
+      Object.entries(value).map(([key, each]) => [key, expandValue(each, [...path, key])]),
+    );
+  };
+  const value = expandValue(document.toJS(), []);
   if (faults.length > 0) throw new ConfigError(faults);
-  return written;
-}
-
-/** Returns the values that commas separate, at the position of the text that they replace. */
-function listOf(document: Document, text: string, { range = null }: Scalar): YAMLSeq<Scalar> {
-  const values = text.split(',').flatMap((value) => value.trim() || []);
-  const list = document.createNode(values) as YAMLSeq<Scalar>;
-  for (const node of [list, ...list.items]) node.range = range;
-  return list;
-}
-
-function pathOf(key: number | string | null, ancestors: readonly unknown[]): string[] {
-  const path: string[] = [];
-  for (const [i, each] of ancestors.entries()) {
-    if (isPair(each)) path.push(String((each.key as Scalar).value));
-    else if (isSeq(each)) path.push(String(each.items.indexOf(ancestors[i + 1])));
-  }
-  if (typeof key === 'number') path[path.length - 1] = String(key);
-  return path;
+  return { value, written };
 }
 
 const UNCLOSED = 'this "${" is not closed; write ${NAME}, or "$${" for a literal "${"';
@@ -222,9 +203,8 @@ function expandText(text: string, folder: string, env: NodeJS.ProcessEnv, isAllo
   return fault === undefined ? { expands, text: result } : { expands, fault };
 }
 
-/** Converts an unquoted `${PORT}` alone to a number or boolean, as if it were in the file. */
-function retype(text: string, before: string): unknown {
-  if (!ALONE.test(before)) return text;
+/** Converts what an unquoted `${PORT}` stands for to a number or boolean, as if it were in the file. */
+function retype(text: string): unknown {
   if (/^-?\d{1,15}$/.test(text)) return Number(text);
   return text === 'true' ? true : text === 'false' ? false : text;
 }

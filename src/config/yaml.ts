@@ -32,7 +32,12 @@ export function offsetOf(document: Document, path: Path, place: 'key' | 'value')
   return offset;
 }
 
-export function linesOf(document: Document, counter: LineCounter): Record<string, number> {
+/** @param written paths of what was expanded: the items of a list have the line of its text */
+export function linesOf(
+  document: Document,
+  counter: LineCounter,
+  written: Readonly<Record<string, string>>,
+): Record<string, number> {
   const lines: Record<string, number> = {};
   const walk = (node: unknown, path: string): void => {
     const items = isMap(node) ? node.items : ((node as { items?: unknown[] } | null)?.items ?? []);
@@ -44,6 +49,7 @@ export function linesOf(document: Document, counter: LineCounter): Record<string
     }
   };
   walk(document.contents, '');
+  for (const path of Object.keys(written)) lines[path] ??= lines[path.slice(0, path.lastIndexOf('.'))] ?? 1;
   return lines;
 }
 
