@@ -114,10 +114,6 @@ export function openRoutes({ listen, routes, default_route }: Config): string[] 
   return [...ready, ...named, ...(default_route.auth === 'none' ? ['default_route'] : [])];
 }
 
-export function defaultUpstream(config: Config): string {
-  return config.default_route.upstream ?? Object.keys(config.upstreams)[0] ?? '';
-}
-
 /** Returns the names of request headers that identify the user, which are never forwarded from clients. */
 export function reservedIdentity({ identity }: Config): { names: string[]; prefixes: readonly string[] } {
   const { headers, reserved, reservedPrefixes } = identityPreset(identity.preset);

@@ -4,14 +4,14 @@ import { type Lines, Policy, positionOf } from '../policy/decide.js';
 import type { RouteDefinition } from '../policy/route.js';
 import { Router } from '../policy/routes.js';
 import { type Site, Sites } from '../policy/sites.js';
-import { defaultUpstream, endpointSettings, namedHosts } from './derived.js';
+import { endpointSettings, namedHosts } from './derived.js';
 import type { Config } from './schema/config.js';
 
 export function compilePolicy(config: Config, lines: Lines) {
   const { on_unauthenticated: byDefault } = config;
   const { cors = config.cors, on_unauthenticated = byDefault } = config.default_route;
   // Named in every route, because two routes with the same upstream may be the same rule.
-  const upstream = defaultUpstream(config);
+  const upstream = config.default_route.upstream ?? Object.keys(config.upstreams)[0] ?? '';
   const routes = config.routes.map((route, i) => ({
     ...route,
     upstream: route.upstream ?? upstream,

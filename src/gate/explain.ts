@@ -42,7 +42,6 @@ export interface ExplainSettings {
   readonly identityNames: IdentityNames;
   /** The claim of each further header. */
   readonly identityClaims: Readonly<Record<string, string>>;
-  readonly defaultUpstream: string;
   /** Refuses a request that the gate admits but that cannot be forwarded. */
   readonly refuseAdmitted: (admitted: Admitted) => Refusal | undefined;
   /** Returns the status of a redirect in place of a refusal; undefined when there is none. */
@@ -121,7 +120,7 @@ function outcomeOf(verdict: Verdict, settings: ExplainSettings): Explanation['ve
   const { endpoint, upstream } = verdict.route;
   const allowed = { allowed: true, detail: null } as const;
   return endpoint === null
-    ? { ...allowed, outcome: 'forward', status: null, upstream: upstream ?? settings.defaultUpstream, endpoint: null }
+    ? { ...allowed, outcome: 'forward', status: null, upstream, endpoint: null }
     : { ...allowed, outcome: 'answer', status: endpoint.success, upstream: null, endpoint: endpoint.name }; // prettier-ignore
 }
 

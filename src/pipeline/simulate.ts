@@ -1,7 +1,7 @@
 import { Sessions } from '../accounts/sessions.js';
 import { Tokens } from '../accounts/tokens.js';
 import type { LoadedConfig } from '../config/load.js';
-import { defaultUpstream, headNames, vendorNames } from '../config/derived.js';
+import { headNames, vendorNames } from '../config/derived.js';
 import { compilePolicy } from '../config/policy.js';
 import type { Subject } from '../domain/credential.js';
 import { digestOfField, isMadeUp } from '../domain/secret.js';
@@ -115,12 +115,10 @@ export class Simulator {
     const upgrades = isHandshake(head);
     const preflight = upgrades ? undefined : this.#cors.preflight(head);
     if (preflight !== undefined) return explainPreflight(head, preflight);
-    const standard = defaultUpstream(config);
-    const protocolOf = (name: string | null) => config.upstreams[name ?? standard]?.protocol ?? 'http1';
+    const protocolOf = (name: string | null) => config.upstreams[name ?? '']?.protocol ?? 'http1';
     const explanation = await explain(this.#partsFor(as), head, now, {
       identityNames: config.identity.headers,
       identityClaims: config.identity.claims,
-      defaultUpstream: standard,
       refuseAdmitted: (admitted) => (upgrades ? refuseWebSocket(head, admitted, protocolOf) : undefined),
       redirectOf: (refusal, route) =>
         upgrades || sendsToken(as)

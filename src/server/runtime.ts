@@ -8,7 +8,6 @@ import { compilePolicy } from '../config/policy.js';
 import {
   challengeSettings,
   credentialNames,
-  defaultUpstream,
   headNames,
   jwtCookies,
   reservedIdentity,
@@ -93,7 +92,7 @@ export function createRuntime(
   const reserved = reservedIdentity(config);
   const { writes_per_hour: perHour } = config.rate_limit;
   const { warn_before: warnBefore } = config.tokens;
-  const upstreams = new Upstreams(config.upstreams, defaultUpstream(config), log);
+  const upstreams = new Upstreams(config.upstreams, log);
 
   const issuers =
     config.jwt_issuers.length === 0

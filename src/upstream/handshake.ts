@@ -115,7 +115,7 @@ const NO_WEBSOCKETS = malformed('WebSockets are not supported for HTTP/2 upstrea
 
 /**
  * Refuses a WebSocket handshake that cannot be forwarded.
- * @param protocolOf of an upstream; null is the default one
+ * @param protocolOf of an upstream
  */
 export function refuseWebSocket(
   head: RequestHead,

@@ -254,14 +254,9 @@ function isBetter(a: Address, b: Address): boolean {
 /** The upstreams of a configuration. Nothing connects before the first request, except health checks. */
 export class Upstreams {
   readonly #byName: ReadonlyMap<string, Upstream>;
-  readonly #standard: string;
 
-  /**
-   * @param standard the name of the one for routes that do not name one
-   * @throws Error when a file of `tls` cannot be read
-   */
-  constructor(settings: Config['upstreams'], standard: string, log: Log) {
-    this.#standard = standard;
+  /** @throws Error when a file of `tls` cannot be read */
+  constructor(settings: Config['upstreams'], log: Log) {
     const upstreamLog = createUpstreamLog(log);
     this.#byName = new Map(
       Object.entries(settings).map(([name, each]) => [name, new Upstream(name, each, upstreamLog)]),
@@ -273,9 +268,9 @@ export class Upstreams {
     return [...this.#byName.values()];
   }
 
-  /** Returns a route's upstream. The configuration check ensured that it exists. */
+  /** Returns a route's upstream. The configuration check ensured that it exists; only endpoints name none. */
   named(name: string | null): Upstream {
-    const upstream = this.#byName.get(name ?? this.#standard);
+    const upstream = this.#byName.get(name ?? '');
     if (upstream === undefined) throw new Error(`no upstream is named ${name}`);
     return upstream;
   }
