@@ -83,15 +83,11 @@ function notComparedOf(keys: readonly string[]): string[] {
   return [`DIFFERS, NOT COMPARED (after a review, pass each with --allow KEY)\n\n${indented(keys.join('\n'))}`];
 } // prettier-ignore
 
-function summaryOf({ newly_allowed: allowed, newly_refused: refused, not_compared: left, examined }: PolicyDiffReport) {
-  const { route_pairs: pairs, roles, scopes } = examined;
-  const looked = `${counted(pairs, 'pair')} of routes, ${counted(roles, 'role')}, ${counted(scopes, 'scope')}`;
+function summaryOf({ newly_allowed: allowed, newly_refused: refused, not_compared: left }: PolicyDiffReport) {
   if (allowed.length + refused.length > 0)
-    return `${counted(allowed.length, 'change')} that ${allowed.length === 1 ? 'allows' : 'allow'} more, ${refused.length} that ${refused.length === 1 ? 'refuses' : 'refuse'} more (${looked} compared)`;
-  return left.length > 0
-    ? `No change found, but not everything was compared (${looked})`
-    : `Nothing changes (${looked} compared)`;
-} // prettier-ignore
+    return `${counted(allowed.length, 'change')} that ${allowed.length === 1 ? 'allows' : 'allow'} more, ${refused.length} that ${refused.length === 1 ? 'refuses' : 'refuse'} more`;
+  return left.length > 0 ? 'No change found, but not everything was compared' : 'Nothing changes';
+}
 
 async function sectionOf(title: string, changes: readonly ChangedDecisions[]): Promise<string[]> {
   if (changes.length === 0) return [];

@@ -51,12 +51,6 @@ export interface ChangedDecisions extends Affected {
 export interface PolicyDiff {
   readonly newly_allowed: readonly ChangedDecisions[];
   readonly newly_refused: readonly ChangedDecisions[];
-  readonly examined: {
-    /** Pairs of routes that one request can match. */
-    readonly route_pairs: number;
-    readonly roles: number;
-    readonly scopes: number;
-  };
 }
 
 interface AffectedSender {

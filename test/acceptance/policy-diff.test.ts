@@ -53,7 +53,7 @@ t.test('exits with 1 if something becomes allowed, otherwise with 0', async (t) 
   t.match(await diff(stripped, '--allow', 'log.level', '--allow', 'routes'), { code: 0, stdout: /Nothing changes/ });
 
   const same = await diff(config);
-  t.match(same, { code: 0, stdout: /\n\nNothing changes \(\d+ pairs of routes, 2 roles, 2 scopes compared\)\n$/ });
+  t.match(same, { code: 0, stdout: /\n\nNothing changes\n$/ });
 }); // prettier-ignore
 
 t.test('wrong usage, and files that cannot be compared', async (t) => {
