@@ -37,7 +37,7 @@ function shadowWarnings(loaded: LoadedConfig): string[] {
 }
 
 /** Warns of a public site that gets the Host of clients, unless `host` is set. */
-export function warnOfHosts({ config, lines }: Pick<LoadedConfig, 'config' | 'lines'>, add: Add): void {
+function warnOfHosts({ config, lines }: Pick<LoadedConfig, 'config' | 'lines'>, add: Add): void {
   for (const [name, upstream] of Object.entries(config.upstreams)) {
     const urls = addressesOf(upstream).flatMap((address) => upstreamUrl(address).url ?? []);
     const site = urls.find(isPublicSite);
@@ -98,7 +98,7 @@ function isWeaker(route: Route, than: Route, method: string, { roles, scopes }: 
 }
 
 /** Warns of dots: many mean a path by them, but a nested claim is written as a JSON pointer. */
-export function warnOfClaims({ login, jwt_issuers: issuers, identity }: Config, add: Add): void {
+function warnOfClaims({ login, jwt_issuers: issuers, identity }: Config, add: Add): void {
   const warn = (path: readonly (string | number)[], claim: string) => {
     // The names that providers make up are mostly URLs.
     if (!/^[^/].*\./.test(claim) || URL.canParse(claim)) return;

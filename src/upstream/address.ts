@@ -11,6 +11,7 @@ import { MAX_TIMER_MS } from '../util/time.js';
 import { UNFRAMED } from '../http1/write.js';
 import { causeOf } from './faults.js';
 import { isIP } from 'node:net';
+import type { ConnectionOptions } from 'node:tls';
 
 export type AddressSettings = Pick<Config['upstreams'][string], 'connect_timeout' | 'tls'> &
   Partial<Pick<Config['upstreams'][string], 'max_response_head' | 'protocol'>>;
@@ -32,54 +33,31 @@ export class Address {
 
   constructor(text: string, settings: AddressSettings) {
     const { origin, host, prefix, socketPath, url } = upstreamUrl(text);
+    const { protocol = 'http1', connect_timeout: timeout, max_response_head: maxHead, tls } = settings;
     this.origin = origin;
     this.host = host;
     this.prefix = prefix;
-    this.connect =
-      socketPath === null
-        ? hostConnect(url, settings)
-        : plainConnect({ path: socketPath }, settings.connect_timeout);
-    this.openPool = poolOpener(this.connect, url, settings);
+    if (socketPath !== null) this.connect = plainConnect({ path: socketPath }, timeout);
+    else if (url.protocol === 'https:')
+      this.connect = tlsConnect(tlsOptions(url, tls), protocol === 'h2' ? 'h2' : 'http/1.1', timeout);
+    else this.connect = plainConnect({ host: hostOf(url), port: portOf(url) }, timeout);
+    this.openPool = () =>
+      protocol === 'http1'
+        ? new ConnectionPool(this.connect, maxHead)
+        : new Http2Pool(http2Opener(this.connect, timeout, maxHead), protocol === 'h2' ? 'https' : 'http');
     this.pool = this.openPool();
   }
 }
 
-function hostConnect(url: URL, settings: AddressSettings): Connect {
-  if (url.protocol === 'https:') return secureConnect(url, settings, 'http/1.1');
-  return plainConnect({ host: hostOf(url), port: portOf(url) }, settings.connect_timeout);
-}
-
-function secureConnect(
-  url: URL,
-  { connect_timeout, tls }: AddressSettings,
-  protocol: 'http/1.1' | 'h2',
-): Connect {
-  return tlsConnect(
-    { ...namesOf(url, tls), port: portOf(url), ...readFiles(tls) },
-    protocol,
-    connect_timeout,
-  );
-}
-
-/** The name for SNI and verification depends on the configuration only, never on a request. */
-function namesOf(url: URL, tls: AddressSettings['tls']): { host: string; servername?: string } {
+function tlsOptions(url: URL, tls: AddressSettings['tls']): ConnectionOptions {
   const host = hostOf(url);
-  const servername = tls?.server_name ?? (isIP(host) === 0 ? host : undefined);
-  return servername === undefined ? { host } : { host, servername };
-}
-
-function poolOpener(connect: Connect, url: URL | null, settings: AddressSettings): () => Dispatcher {
-  const { protocol = 'http1', connect_timeout: timeout, max_response_head: maxHead } = settings;
-  if (protocol === 'http1') return () => new ConnectionPool(connect, maxHead);
-  if (protocol === 'h2c' || url === null)
-    return () => new Http2Pool(http2Opener(connect, timeout, maxHead), 'http');
-  const secure = secureConnect(url, settings, 'h2');
-  return () => new Http2Pool(http2Opener(secure, timeout, maxHead), 'https');
-}
-
-function readFiles(tls: AddressSettings['tls']): { ca?: Buffer; cert?: Buffer; key?: Buffer } {
-  const { ca = null, cert = null, key = null } = tls ?? {};
+  const { ca = null, cert = null, key = null, server_name: name = null } = tls ?? {};
+  // The name for SNI and verification depends on the configuration only, never on a request.
+  const servername = name ?? (isIP(host) === 0 ? host : undefined);
   return {
+    host,
+    port: portOf(url),
+    ...(servername === undefined ? {} : { servername }),
     ...(ca === null ? {} : { ca: readRegularFile(ca) }),
     ...(cert === null ? {} : { cert: readRegularFile(cert) }),
     ...(key === null ? {} : { key: readRegularFile(key) }),
