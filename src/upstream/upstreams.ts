@@ -123,7 +123,7 @@ export class Upstream {
   readonly #ofRoutes = new WeakMap<RouteLimits, Waits>();
   #turn = 0;
   /** Functions that stop the health checks. */
-  #stops: readonly (() => void)[] = [];
+  readonly #stops: readonly (() => void)[];
 
   constructor(name: string, settings: UpstreamSettings, log: UpstreamLog) {
     this.name = name;
@@ -143,6 +143,18 @@ export class Upstream {
     const urls = settings.urls ?? [settings.url as string];
     this.addresses = urls.map((url) => new Address(url, settings));
     this.#only = this.addresses.length === 1 ? this.addresses[0] : undefined;
+    const { health_check: check, host } = settings;
+    this.#stops =
+      check === null
+        ? []
+        : this.addresses.map((address) =>
+            startHealthChecks(
+              address,
+              host === 'preserve' || host === 'upstream' ? address.host : host,
+              check,
+              (fault) => this.#checked(address, fault),
+            ),
+          );
   }
 
   /**
@@ -209,21 +221,6 @@ export class Upstream {
     this.#log.failed(this.name, address, error);
   }
 
-  retried(): void {
-    metrics.upstreamRetries.inc({ upstream: this.name });
-  }
-
-  startChecks(): void {
-    const { health_check: check, host } = this.settings;
-    if (check === null) return;
-    const isOwn = host === 'preserve' || host === 'upstream';
-    this.#stops = this.addresses.map((address) =>
-      startHealthChecks(address, isOwn ? address.host : host, check, (fault) =>
-        this.#checked(address, fault),
-      ),
-    );
-  }
-
   stopChecks(): void {
     for (const stop of this.#stops) stop();
   }
@@ -261,7 +258,6 @@ export class Upstreams {
     this.#byName = new Map(
       Object.entries(settings).map(([name, each]) => [name, new Upstream(name, each, upstreamLog)]),
     );
-    for (const upstream of this.#all) upstream.startChecks();
   }
 
   get #all(): Upstream[] {
@@ -365,7 +361,7 @@ export class RetryState {
     const next = upstream.choose(this.#failed) ?? (unreached ? undefined : address);
     if (next === undefined) return undefined;
     this.end();
-    upstream.retried();
+    metrics.upstreamRetries.inc({ upstream: upstream.name });
     return this.#use(next);
   }
 

@@ -58,7 +58,7 @@ export async function shake(t: Test, more: { broken?: string; timeout?: number; 
   };
   const settings = { max_response_head: 16_384, retries: 1 };
   const waits = new Waits('x', { response_timeout: more.timeout ?? 60_000, idle_timeout: more.idle ?? 60_000 });
-  const parts = { limiter, settings, waitsOf: () => waits, choose: () => address, failed: note('failed'), report: note('reported'), answered: note('answered'), hostFor: () => undefined, retried: note('retried') };
+  const parts = { limiter, settings, waitsOf: () => waits, choose: () => address, failed: note('failed'), report: note('reported'), answered: note('answered'), hostFor: () => undefined };
   createUpgrade([])({
     head: { fields: ['Sec-WebSocket-Key', KEY], client: { address: '192.0.2.1' } } as never,
     subject: null,

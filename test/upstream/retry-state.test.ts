@@ -7,7 +7,7 @@ import { RetryState, type Upstream } from '../../src/upstream/upstreams.js';
 function isResent(error: Error, { bodyUnsent, idempotent }: { bodyUnsent: boolean; idempotent: boolean }) {
   const none = () => undefined;
   const address = () => ({ active: 0 }) as unknown as Address;
-  const upstream = { choose: address, settings: { retries: 1 }, report: none, failed: none, retried: none };
+  const upstream = { choose: address, settings: { retries: 1 }, report: none, failed: none };
   const state = new RetryState(upstream as unknown as Upstream);
   state.begin();
   state.sent = true;

@@ -53,7 +53,7 @@ t.test('a handshake ends once, and leaves nothing behind, whatever happens in wh
     const none = () => undefined;
     const settings = { max_response_head: 16_384, retries: 0 };
     const waits = new Waits('x', { response_timeout: 60_000, idle_timeout: 60_000 });
-    const upstream = { limiter, settings, waitsOf: () => waits, choose: () => address, failed: () => (failures += 1), report: none, answered: none, hostFor: none, retried: none } as unknown as Upstream; // prettier-ignore
+    const upstream = { limiter, settings, waitsOf: () => waits, choose: () => address, failed: () => (failures += 1), report: none, answered: none, hostFor: none } as unknown as Upstream; // prettier-ignore
     const log: string[] = [];
     let failures = 0;
     const handshake = upgrade({
