@@ -117,7 +117,9 @@ export class Upstream {
   readonly settings: UpstreamSettings;
   readonly limiter: Limiter;
   readonly addresses: readonly Address[];
-  readonly #log: UpstreamLog;
+  readonly #log: Log;
+  // An unreachable address fails every request.
+  readonly #throttle = createLogThrottle();
   readonly #only: Address | undefined;
   readonly #waits: Waits;
   readonly #ofRoutes = new WeakMap<RouteLimits, Waits>();
@@ -125,7 +127,7 @@ export class Upstream {
   /** Functions that stop the health checks. */
   readonly #stops: readonly (() => void)[];
 
-  constructor(name: string, settings: UpstreamSettings, log: UpstreamLog) {
+  constructor(name: string, settings: UpstreamSettings, log: Log) {
     this.name = name;
     this.settings = settings;
     this.#log = log;
@@ -217,8 +219,13 @@ export class Upstream {
     this.#reportChange(address, usable, causeOf(error));
   }
 
-  report(address: Address, error: Error): void {
-    this.#log.failed(this.name, address, error);
+  /** Clients learn only that an address failed; the log says why. */
+  report({ origin: address }: Address, error: Error): void {
+    const code = codeOf(error);
+    const suppressed = this.#throttle(`${address} ${code}`);
+    if (suppressed === undefined) return;
+    const reason = printable(causeOf(error));
+    this.#log.warn({ upstream: this.name, address, code, reason, suppressed }, 'upstream address failed');
   }
 
   stopChecks(): void {
@@ -236,8 +243,11 @@ export class Upstream {
     this.#reportChange(address, usable, fault ?? 'health check passed');
   }
 
-  #reportChange(address: Address, before: boolean, cause: string): void {
-    if (address.health.usable !== before) this.#log.changed(this.name, address, cause);
+  #reportChange({ origin: address, health }: Address, before: boolean, cause: string): void {
+    if (health.usable === before) return;
+    const line = { upstream: this.name, address, reason: printable(cause) };
+    if (health.usable) this.#log.info(line, 'upstream address healthy; back in use');
+    else this.#log.warn(line, 'upstream address unhealthy; taken out of use');
   }
 }
 
@@ -254,9 +264,8 @@ export class Upstreams {
 
   /** @throws Error when a file of `tls` cannot be read */
   constructor(settings: Config['upstreams'], log: Log) {
-    const upstreamLog = createUpstreamLog(log);
     this.#byName = new Map(
-      Object.entries(settings).map(([name, each]) => [name, new Upstream(name, each, upstreamLog)]),
+      Object.entries(settings).map(([name, each]) => [name, new Upstream(name, each, log)]),
     );
   }
 
@@ -289,28 +298,6 @@ export class Upstreams {
   close(): void {
     for (const upstream of this.#all) upstream.close();
   }
-}
-
-type UpstreamLog = ReturnType<typeof createUpstreamLog>;
-
-/** Clients learn only that an address failed; the log says why. */
-function createUpstreamLog(log: Log) {
-  // An unreachable address fails every request.
-  const throttle = createLogThrottle();
-  return {
-    changed: (upstream: string, { origin: address, health }: Address, cause: string): void => {
-      const line = { upstream, address, reason: printable(cause) };
-      if (health.usable) log.info(line, 'upstream address healthy; back in use');
-      else log.warn(line, 'upstream address unhealthy; taken out of use');
-    },
-    failed: (upstream: string, { origin: address }: Address, error: Error): void => {
-      const code = codeOf(error);
-      const suppressed = throttle(`${upstream} ${address} ${code}`);
-      if (suppressed === undefined) return;
-      const reason = printable(causeOf(error));
-      log.warn({ upstream, address, code, reason, suppressed }, 'upstream address failed');
-    },
-  };
 }
 
 /**

@@ -5,6 +5,7 @@ import t from 'tap';
 import type { IncomingRequest, OutgoingResponse } from '../../src/http/exchange.js';
 import type { RequestHead } from '../../src/http/head.js';
 import { createForward } from '../../src/upstream/forward.js';
+import type { Log } from '../../src/observe/log.js';
 import { Upstream, type UpstreamSettings } from '../../src/upstream/upstreams.js';
 import { serveHttp } from '../helpers/http.js';
 import { until } from '../helpers/until.js';
@@ -41,7 +42,7 @@ const settings = {
   health_check: null,
   tls: null,
 } as unknown as UpstreamSettings;
-const upstream = new Upstream('api', settings, { changed: () => undefined, failed: () => undefined });
+const upstream = new Upstream('api', settings, { warn: () => undefined } as unknown as Log);
 t.teardown(() => upstream.close());
 const forward = createForward([]);
 
