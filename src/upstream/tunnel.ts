@@ -55,12 +55,11 @@ const BARE_HANDSHAKE: Partial<IncomingMessage> = {
   headers: { connection: 'Upgrade', upgrade: 'websocket' },
 };
 
-let proxy: Server | undefined;
+let httpProxy: typeof Server | undefined;
 
 /** Loads http-proxy, which most servers never use, with the first handshake. */
 export async function loadProxy(): Promise<void> {
-  const { default: httpProxy } = await import('http-proxy');
-  proxy ??= httpProxy.createProxyServer({});
+  httpProxy ??= (await import('http-proxy')).default;
 }
 
 /**
@@ -68,7 +67,7 @@ export async function loadProxy(): Promise<void> {
  * those that the caller has checked.
  */
 export function requestTunnel(options: TunnelOptions): TunnelRequest {
-  const request = sendHandshake(proxy as Server, options);
+  const request = sendHandshake(options);
   const [onUpgrade] = request.listeners('upgrade') as ((...args: Upgraded) => void)[];
   if (onUpgrade === undefined) throw new Error('http-proxy handles responses in an unexpected way');
   request.removeAllListeners('upgrade').removeAllListeners('response');
@@ -89,42 +88,32 @@ export function requestTunnel(options: TunnelOptions): TunnelRequest {
   };
 }
 
-function sendHandshake(by: Server, { socket, opened, path, fields, failed }: TunnelOptions): ClientRequest {
+function sendHandshake({ socket, opened, path, fields, failed }: TunnelOptions): ClientRequest {
   let made: ClientRequest | undefined;
-  const onRequest = (request: ClientRequest, _req: unknown, forSocket: unknown): void => {
-    if (forSocket !== socket) return;
+  const proxy = (httpProxy as typeof Server).createProxyServer({});
+  proxy.once('proxyReqWs', (request) => {
     made = request;
     // Comes first: after the request is aborted, its errors have no other listener.
     request.on('error', () => undefined);
     // Node.js drops fields beyond its limit; one too many shows that there were more.
     request.maxHeadersCount = LIMITS.head_fields + 1;
-    limitInterim(request, failed);
+    let interim = 0;
+    request.on('information', () => {
+      interim += 1;
+      if (interim > LIMITS.informational)
+        failed(new InvalidUpstreamResponse('malformed response: too_many_informational'));
+    });
     request.path = path;
     request.removeHeader('host');
     for (let i = 0; i < fields.length; i += 2)
       request.appendHeader(fields[i] as string, fields[i + 1] as string);
-  };
-  by.on('proxyReqWs', onRequest);
-  try {
-    // It has one open connection for one tunnel, and keeps none for other requests.
-    const agent = Object.assign(new HttpAgent({ keepAlive: false }), { createConnection: () => opened });
-    const options = { target: TARGET, agent, xfwd: false };
-    by.ws(BARE_HANDSHAKE as IncomingMessage, socket, NO_BYTES, options, (error) => failed(faultOf(error)));
-  } finally {
-    // The event was emitted within the call; other handshakes must not reach this listener.
-    by.off('proxyReqWs', onRequest);
-  }
+  });
+  // It has one open connection for one tunnel, and keeps none for other requests.
+  const agent = Object.assign(new HttpAgent({ keepAlive: false }), { createConnection: () => opened });
+  const options = { target: TARGET, agent, xfwd: false };
+  proxy.ws(BARE_HANDSHAKE as IncomingMessage, socket, NO_BYTES, options, (error) => failed(faultOf(error)));
   if (made === undefined) throw new Error('http-proxy makes requests in an unexpected way');
   return made;
-}
-
-function limitInterim(request: ClientRequest, failed: (error: Error) => void): void {
-  let count = 0;
-  request.on('information', () => {
-    count += 1;
-    if (count > LIMITS.informational)
-      failed(new InvalidUpstreamResponse('malformed response: too_many_informational'));
-  });
 }
 
 export interface RefusedHandshake {
