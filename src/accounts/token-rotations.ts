@@ -191,20 +191,17 @@ function rotationEvents({ old, replacement }: Rotation, customerId: string): Aud
 }
 
 const BATCH = 100;
-/** Another process takes over from one that was killed. */
-const CLAIM_MS = 120_000;
 
-/** At least once each. @param settle milliseconds in which a last use may still be written */
+/** @param settle milliseconds in which a last use may still be written */
 export async function reportEndedOverlaps(
-  tokens: Pick<TokenStore, 'claimEndedOverlaps' | 'finishOverlaps'>,
+  tokens: Pick<TokenStore, 'takeEndedOverlaps'>,
   settle: number,
   now: EpochMs,
   report: (event: AuditEvent) => void,
 ): Promise<void> {
   for (;;) {
-    const ended = await tokens.claimEndedOverlaps(now - settle, now + CLAIM_MS, BATCH);
+    const ended = await tokens.takeEndedOverlaps(now - settle, BATCH);
     for (const each of ended) report(overlapEndedEvent(each));
-    if (ended.length > 0) await tokens.finishOverlaps(ended.map(({ token }) => token.id));
     if (ended.length < BATCH) return;
   }
 }

@@ -86,11 +86,10 @@ class Operations {
       };
     },
     overlaps: async (): Promise<Operation> => {
-      const [before, until, finished] = [this.now + this.#random.pick([0, 20]) * MINUTE, this.now + MINUTE, this.#some(TOKENS, 4)];
+      const before = this.now + this.#random.pick([0, 20]) * MINUTE;
       return async ({ tokens }) => {
-        const claimed = await tokens.claimEndedOverlaps(before, until, 100);
-        await tokens.finishOverlaps(finished);
-        return [claimed.map(({ token: { id } }) => id).toSorted(), await tokens.countInOverlap(before)];
+        const taken = await tokens.takeEndedOverlaps(before, 100);
+        return [taken.map(({ token: { id } }) => id).toSorted(), await tokens.countInOverlap(before)];
       };
     },
     expiring: async (): Promise<Operation> => {

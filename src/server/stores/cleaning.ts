@@ -77,6 +77,8 @@ async function clean(opened: OpenedStore, log: Log): Promise<void> {
 async function scan(opened: OpenedStore, expiring: ExpiringTokens, lastSeenInterval: number): Promise<void> {
   const { tokens, maintenance } = opened.store;
   const now = await removalTime(maintenance);
+  // What is taken is reported only once.
+  opened.audit.ensureWritable();
   await reportEndedOverlaps(tokens, lastSeenInterval + SETTLE_MS, now, (event) =>
     opened.audit.note({ ...event, actor: null }),
   );

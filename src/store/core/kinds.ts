@@ -23,7 +23,7 @@ export const SUCCESSORS = 'successors';
 export const DECLARED = 'declared';
 export const LEGACY_KEYS = 'legacy_keys';
 export const REVOKED_NAMES = 'revoked';
-/** Ids of rotated tokens, with the end of their overlap or of the claim to report it. */
+/** Ids of rotated tokens whose end was not reported, with the end of their overlap. */
 export const OVERLAPS = 'overlaps';
 
 export const sessionsOf = (userId: string) => `sessions:${userId}`;

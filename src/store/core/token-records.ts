@@ -246,21 +246,11 @@ export function rotationStore(transactor: Transactor, events: Events) {
       transactor.transact(async (tx) => rotateToken(tx, events, rotation, owner, limits, now), {
         guard: tokensOf(owner.id),
       }),
-    /** Counts rotated tokens that are still accepted. Recently claimed ones may be included. */
+    /** Counts rotated tokens that are still accepted. */
     countInOverlap: (now: EpochMs) => kv.count(OVERLAPS, now + 1),
-    /** For the caller to report; no other one gets them before `until`, or after `finishOverlaps`. */
-    claimEndedOverlaps: async (endedBefore: EpochMs, until: EpochMs, limit: number) =>
-      transactor.transact(async (tx) => claimEnded(tx, endedBefore, until, limit), {
-        guard: OVERLAPS,
-        isReserved: true,
-      }),
-    finishOverlaps: async (ids: readonly string[]) =>
-      transactor.transact(
-        async (tx) => {
-          for (const id of ids) tx.unlink(OVERLAPS, id);
-        },
-        { guard: OVERLAPS, isReserved: true },
-      ),
+    /** Returns those whose overlap ended, each to one caller, which reports it. */
+    takeEndedOverlaps: async (endedBefore: EpochMs, limit: number) =>
+      transactor.transact(async (tx) => takeEnded(tx, endedBefore, limit), { isReserved: true }),
   };
 }
 
@@ -283,23 +273,16 @@ async function rotateToken(
   return 'rotated';
 }
 
-/** Claims overlaps that ended: their scores become the time until which the claim holds. */
-async function claimEnded(
-  tx: Transaction,
-  endedBefore: EpochMs,
-  until: EpochMs,
-  limit: number,
-): Promise<TokenWithUse[]> {
-  // One of several callers claims them: each changes this record, and read it before the index.
+async function takeEnded(tx: Transaction, endedBefore: EpochMs, limit: number): Promise<TokenWithUse[]> {
+  // One of several callers takes them: each changes this record, and read it before the index.
   await tx.has(GUARD, OVERLAPS);
   const due = await tx.range(OVERLAPS, { to: endedBefore - 1, limit });
-  if (due.length === 0) return [];
-  tx.put(GUARD, OVERLAPS, {});
-  const claimed: TokenWithUse[] = [];
+  if (due.length > 0) tx.put(GUARD, OVERLAPS, {});
+  const taken: TokenWithUse[] = [];
   for (const { name } of due) {
-    tx.link(OVERLAPS, name, until);
+    tx.unlink(OVERLAPS, name);
     const token = await readToken(tx, name);
-    if (token !== undefined) claimed.push({ token, use: (await tx.peek(USE, name)) ?? null });
+    if (token !== undefined) taken.push({ token, use: (await tx.peek(USE, name)) ?? null });
   }
-  return claimed;
+  return taken;
 }
