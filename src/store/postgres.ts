@@ -1,6 +1,6 @@
 import { coreStore, type Store } from './core/store.js';
 import { StoreUnusable } from './faults.js';
-import { isForeign, isMissing, PostgresClient, type PostgresSettings } from './postgres/client.js';
+import { codeOf, isMissing, PostgresClient, type PostgresSettings } from './postgres/client.js';
 import { measured } from './measured.js';
 import { PostgresKv } from './postgres/kv.js';
 import { FORMAT, META } from './postgres/schema.js';
@@ -14,6 +14,9 @@ export interface PostgresStore extends Store {
 const OLDEST_VERSION = 130_000;
 /** Timeout for creating the tables, in milliseconds: another process may be creating them. */
 const CREATION_TIMEOUT_MS = 10_000;
+
+/** Code of a statement about columns that a table does not have. */
+const OTHER_COLUMNS = '42703';
 
 /** Opens the store in PostgreSQL. The server need not be reachable yet. */
 export function openPostgresStore(settings: PostgresSettings): PostgresStore {
@@ -59,7 +62,7 @@ export async function checkFormat(client: PostgresClient): Promise<void> {
   const { name, records } = client.schema;
   const [row] = await client.query(`SELECT rev, expires_at FROM ${records} WHERE key = '${META}'`).catch((error: Error) => {
     if (isMissing(error.cause)) return [];
-    if (!isForeign(error.cause)) throw error;
+    if (codeOf(error.cause) !== OTHER_COLUMNS) throw error;
     throw new StoreUnusable(`the schema ${name} in PostgreSQL holds the tables of another program; set store.schema to another value`);
   });
   if (row !== undefined && Number(row[0]) !== FORMAT)

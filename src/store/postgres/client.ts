@@ -98,7 +98,7 @@ export class PostgresClient {
       const [row] = await this.#run(connection, text, all, this.#changeTimeout);
       return (row?.[0] ?? null) as string | null;
     } catch (error) {
-      if (isConflict(error)) return null;
+      if (CONFLICTS.includes(codeOf(error))) return null;
       if (isRefused(error)) throw asUnavailable(error);
       return this.#settle(mark, error);
     }
@@ -160,7 +160,8 @@ export class PostgresClient {
     } as QueryArrayConfig);
     answer.then(
       () => connection.release(),
-      (error: unknown) => connection.release(isLost(error)),
+      // One that was lost, unanswered, or is to a standby now is of no use any more.
+      (error: unknown) => connection.release(!isRefused(error) || codeOf(error) === READ_ONLY),
     );
     let timer: NodeJS.Timeout | undefined;
     const late = new Promise<never>((_, reject) => {
@@ -228,18 +229,23 @@ async function refuseStandby(connection: ClientBase, timeout: number): Promise<v
 }
 
 const AT_STANDBY = 'the server is a standby';
-const FORBIDDEN = 'the PostgreSQL user lacks a permission of those in docs/storage.md';
 const EMPTY = 'the store is empty: start a server or run "latchkey apply" to begin one, or restore it';
 
+const FAULTS: Readonly<Record<string, string>> = {
+  '42501': 'the PostgreSQL user lacks a permission of those in docs/storage.md',
+  // The mark of a change that was given up is there.
+  '23505': 'the change was given up',
+};
 /** Codes of a missing schema, table or function. */
 const MISSING = ['3F000', '42P01', '42883'];
 /** Codes of changes that met others in a way that one of them has to be repeated. */
 const CONFLICTS = ['40001', '40P01'];
-/** Code of an insertion of what is there: the mark of a change that was given up. */
-const GIVEN_UP = '23505';
+/** Code of a write on a server that only repeats another one by now. */
+const READ_ONLY = '25006';
 
-function codeOf(error: unknown): string | undefined {
-  return error instanceof DatabaseError ? error.code : undefined;
+/** The code of an error that the server sent. */
+export function codeOf(error: unknown): string {
+  return (error instanceof DatabaseError ? error.code : undefined) ?? '';
 }
 
 /**
@@ -247,28 +253,12 @@ function codeOf(error: unknown): string | undefined {
  * (classes 08 and 57P), it may have made the change before.
  */
 function isRefused(error: unknown): boolean {
-  const code = codeOf(error);
-  return code !== undefined && !/^(?:08|57P)/.test(code);
-}
-
-/** Whether a refused change has to be decided again. */
-function isConflict(error: unknown): boolean {
-  return CONFLICTS.includes(codeOf(error) ?? '');
+  return /^(?!08|57P)./.test(codeOf(error));
 }
 
 /** Whether there is no such schema or table. */
 export function isMissing(error: unknown): boolean {
-  return MISSING.includes(codeOf(error) ?? '');
-}
-
-/** Whether a table has other columns. */
-export function isForeign(error: unknown): boolean {
-  return codeOf(error) === '42703';
-}
-
-/** Whether a connection is of no use any more: it was lost, unanswered, or is to a standby now. */
-function isLost(error: unknown): boolean {
-  return !isRefused(error) || codeOf(error) === '25006';
+  return MISSING.includes(codeOf(error));
 }
 
 /** The server did not answer in time. */
@@ -280,7 +270,8 @@ class TimedOut extends Error {
 function asUnavailable(error: unknown): StoreUnavailable {
   if (error instanceof StoreUnavailable) return error;
   if (isMissing(error)) return new StoreUnavailable(EMPTY, { cause: error });
-  return new StoreUnavailable(`${kindOf(error)} (${reasonOf(error)})`, { cause: error });
+  const fault = FAULTS[codeOf(error)] ?? 'PostgreSQL is unavailable';
+  return new StoreUnavailable(`${fault} (${reasonOf(error)})`, { cause: error });
 }
 
 /** The error of a store whose tables hold nothing, not even its mark. */
@@ -288,12 +279,7 @@ export function emptied(): StoreUnavailable {
   return new StoreUnavailable(EMPTY);
 }
 
-function kindOf(error: unknown): string {
-  const code = codeOf(error);
-  if (code === '42501') return FORBIDDEN;
-  return code === GIVEN_UP ? 'the change was given up' : 'PostgreSQL is unavailable';
-}
-
 export function reasonOf(error: unknown): string {
-  return codeOf(error) === '25006' ? AT_STANDBY : error instanceof Error ? error.message : String(error);
+  if (codeOf(error) === READ_ONLY) return AT_STANDBY;
+  return error instanceof Error ? error.message : String(error);
 }

@@ -38,7 +38,7 @@ export const PARTLY = 'PARTLY ';
  * Tells the failure of a script apart: a part was made, a key holds what it cannot use, or Redis
  * refused it before the first write. A digest in the name of a key is cut.
  */
-function reported(script: string, mayBePartly: boolean): string {
+function reported(script: string): string {
   return `
 local function run()
 ${script}
@@ -47,7 +47,7 @@ local isDone, result = pcall(run)
 if isDone then return result end
 local reason = type(result) == 'table' and result.err or result
 local at = string.gsub(latestKey, '([%w_-][%w_-][%w_-][%w_-][%w_-][%w_-][%w_-][%w_-])' .. string.rep('[%w_-]', 35) .. '$', '%1...')
-if ${mayBePartly} and hasWritten() then return redis.error_reply('${PARTLY}' .. at .. ' ' .. reason) end
+if hasWritten then return redis.error_reply('${PARTLY}' .. at .. ' ' .. reason) end
 local isDamaged = string.find(reason, '^user_script:') or string.find(reason, 'WRONGTYPE', 1, true)
 if not isDamaged and string.find(reason, '^%u+ ') then return redis.error_reply(reason) end
 if not isDamaged then error(result, 0) end
@@ -85,23 +85,17 @@ export function announcementPrefix(database: number): string {
   return database === 0 ? 'revocation:' : `revocation@${database}:`;
 }
 
-const READS = 'EXISTS GET TIME ZCARD ZCOUNT ZRANGE ZRANGEBYLEX ZRANGEBYSCORE ZSCORE';
-
 const PRELUDE = `
--- Notes the latest key and which commands were made, for the report of a failure.
-local server, latestKey, made = redis, '', {}
+-- Notes the latest key, and whether a part of a change was made, for the report of a failure.
+local server, latestKey, hasWritten = redis, '', false
 local redis = {pcall = server.pcall, error_reply = server.error_reply}
 function redis.call(name, ...)
   latestKey = ... or latestKey
-  local answer = server.call(name, ...)
-  made[name] = true
-  return answer
+  return server.call(name, ...)
 end
-local function hasWritten()
-  for name in pairs(made) do
-    if not string.find(' ${READS} ', ' ' .. name .. ' ', 1, true) then return true end
-  end
-  return false
+local function write(...)
+  redis.call(...)
+  hasWritten = true
 end
 local prefix = ARGV[1]
 local function P(name) return prefix .. name end
@@ -202,21 +196,21 @@ if ARGV[2] == '1' then useReserve() end
 -- Not a part of the change: a number may be left out.
 local revision = whole(server.call('INCR', P('revision')))
 for i = 1, #put, 3 do
-  if put[i + 2] == '' then redis.call('DEL', P(put[i]))
-  else redis.call('SET', P(put[i]), revision .. '|' .. put[i + 1] .. '|' .. put[i + 2]) end
+  if put[i + 2] == '' then write('DEL', P(put[i]))
+  else write('SET', P(put[i]), revision .. '|' .. put[i + 1] .. '|' .. put[i + 2]) end
 end
 for i = 1, #link, 3 do
   local score = link[i + 2]
-  if score == '' then redis.call('ZREM', indexOf(link[i]), link[i + 1])
-  else redis.call('ZADD', indexOf(link[i]), score == 'revision' and revision or score, link[i + 1]) end
+  if score == '' then write('ZREM', indexOf(link[i]), link[i + 1])
+  else write('ZADD', indexOf(link[i]), score == 'revision' and revision or score, link[i + 1]) end
 end
 local seconds = clock() or 0
 for _, name in ipairs(tell) do
-  redis.call('ZADD', indexOf('${REVOCATIONS}'), seconds, name)
-  redis.call('SET', P(announcement .. name), '')
-  redis.call('DEL', P(announcement .. name))
+  write('ZADD', indexOf('${REVOCATIONS}'), seconds, name)
+  write('SET', P(announcement .. name), '')
+  write('DEL', P(announcement .. name))
 end
-if #tell > 0 then redis.call('ZREMRANGEBYSCORE', indexOf('${REVOCATIONS}'), '-inf', seconds - ${REMEMBERED_SECONDS}) end
+if #tell > 0 then write('ZREMRANGEBYSCORE', indexOf('${REVOCATIONS}'), '-inf', seconds - ${REMEMBERED_SECONDS}) end
 return revision
 `,
   /** Writes uses. Arguments, of each: the name, the time, the value, and what it is a use of. */
@@ -277,8 +271,7 @@ export type Scripts = Readonly<Record<ScriptName, Script>>;
 export function scriptsFor(database: number): Scripts {
   const announcement = `local announcement = '${announcementPrefix(database)}'\n`;
   const entries = Object.entries(SCRIPTS).map(([name, script]) => {
-    const changes = isChange(name as ScriptName);
-    const text = PRELUDE + announcement + reported(changes ? marked(script) : script, changes);
+    const text = PRELUDE + announcement + reported(isChange(name as ScriptName) ? marked(script) : script);
     return [name, { text, sha: createHash('sha1').update(text).digest('hex') }] as const;
   });
   return Object.fromEntries(entries) as Scripts;
