@@ -6,6 +6,19 @@ export function mapMaybe<T, U>(value: MaybePromise<T>, next: (value: T) => Maybe
   return value instanceof Promise ? value.then(next) : next(value);
 }
 
+/** Returns the result of some work. @throws `late()` if it takes longer; the work goes on */
+export async function inTime<T>(work: Promise<T>, ms: number, late: () => Error): Promise<T> {
+  let timer: NodeJS.Timeout | undefined;
+  const expired = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(late()), ms);
+  });
+  try {
+    return await Promise.race([work, expired]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
 /** Wraps a listener so that it never throws, which would end the process. */
 export function guarded<Args extends unknown[]>(
   listener: (...args: Args) => void,

@@ -1,5 +1,6 @@
 import { Client } from 'pg';
 import { newId } from '../../domain/secret.js';
+import { inTime } from '../../util/async.js';
 import { type Attempt, COVER_MS, type Feed, HEARTBEAT_MS, Link } from '../link.js';
 import { StoreUnavailable } from '../faults.js';
 import { asConnectionFailed, connectionOptions, emptied, type PostgresClient, reasonOf } from './client.js';
@@ -116,16 +117,11 @@ export class ChangesLink {
   /** Checks that what is sent over the connections of queries arrives. */
   async #probe(received: Notifications): Promise<void> {
     const name = newId();
-    const arrived = new Promise<void>((resolve, reject) => {
-      const timer = setTimeout(() => reject(new Error(NO_PROBE)), COVER_MS);
-      received.probed = (found) => {
-        if (found !== name) return;
-        clearTimeout(timer);
-        resolve();
-      };
+    const arrived = new Promise<void>((resolve) => {
+      received.probed = (found) => found === name && resolve();
     });
     const sent = this.#client.query('SELECT pg_notify($1, $2)', [this.#client.schema.channel, PROBE + name]);
-    await Promise.all([sent, arrived]);
+    await Promise.all([sent, inTime(arrived, COVER_MS, () => new Error(NO_PROBE))]);
   }
 
   async #stateOn(connection: Client): Promise<State> {

@@ -10,6 +10,7 @@ import {
 } from 'pg';
 import type { Config } from '../../config/schema/config.js';
 import { newId } from '../../domain/secret.js';
+import { inTime } from '../../util/async.js';
 import { MAX_TIMER_MS } from '../../util/time.js';
 import type { Changing } from '../core/kv.js';
 import { OutcomeUnknown, StoreUnavailable } from '../faults.js';
@@ -163,15 +164,7 @@ export class PostgresClient {
       // One that was lost, unanswered, or is to a standby now is of no use any more.
       (error: unknown) => connection.release(!isRefused(error) || codeOf(error) === READ_ONLY),
     );
-    let timer: NodeJS.Timeout | undefined;
-    const late = new Promise<never>((_, reject) => {
-      timer = setTimeout(() => reject(new TimedOut()), timeout);
-    });
-    try {
-      return (await Promise.race([answer, late])).rows;
-    } finally {
-      clearTimeout(timer);
-    }
+    return (await inTime(answer, timeout, () => new TimedOut())).rows;
   }
 }
 

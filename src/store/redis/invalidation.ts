@@ -1,5 +1,6 @@
 import type { Redis } from 'ioredis';
 import { newId } from '../../domain/secret.js';
+import { inTime } from '../../util/async.js';
 import type { RedisClient } from './client.js';
 import { connectionTo, open, type RedisSettings } from './connect.js';
 import { type Attempt, COVER_MS, type Feed, HEARTBEAT_MS, Link } from '../link.js';
@@ -14,6 +15,7 @@ const PROBE_MS = 2_000;
 const PROBE_LOST_MS = 6_000;
 /** How long the first probe may take, in milliseconds. Nothing is cached before it is back. */
 const FIRST_PROBE_MS = 1_000;
+const NO_PROBE = 'no notification of a test write; the link is to another node';
 
 /**
  * `CLIENT TRACKING` in broadcast mode on one connection, redirected to a subscriber on another: the
@@ -76,26 +78,13 @@ export class InvalidationLink {
     const prefixes = [...this.#names, this.#probeName].flatMap((name) => ['PREFIX', this.#client.key(name)]);
     await tracker.call('CLIENT', 'TRACKING', 'ON', 'REDIRECT', id, 'BCAST', ...prefixes);
     const askedAt = performance.now();
-    await this.#firstProbe();
+    const back = new Promise<void>((resolve) => (this.#probed = resolve));
+    await Promise.all([this.#probe(), inTime(back, FIRST_PROBE_MS, () => new Error(NO_PROBE))]);
     if (processes.some(({ runId }) => runId !== session.identity.runId))
       throw new Error('the link is to another server');
     up(this.#coveredUntil(session, askedAt));
     const stop = this.#keepChecking(session, subscriber, tracker, abort);
     await lost.finally(stop);
-  }
-
-  async #firstProbe(): Promise<void> {
-    const back = new Promise<void>((resolve, reject) => {
-      const timer = setTimeout(
-        () => reject(new Error('no notification of a test write; the link is to another node')),
-        FIRST_PROBE_MS,
-      );
-      this.#probed = () => {
-        clearTimeout(timer);
-        resolve();
-      };
-    });
-    await Promise.all([this.#probe(), back]);
   }
 
   async #probe(): Promise<void> {

@@ -1,5 +1,4 @@
-import { setTimeout as sleep } from 'node:timers/promises';
-import { WakeableSleep } from '../../util/async.js';
+import { inTime, WakeableSleep } from '../../util/async.js';
 import { type AgreedMaster, ClusterNodes, type MasterElectors, Sentinels } from './electors.js';
 import { addressText, nodeOf, type RedisSettings } from './connect.js';
 import { type Identity, isAnotherHistory, MasterSession } from './session.js';
@@ -48,21 +47,9 @@ export class Master {
     if (this.#current === undefined && performance.now() < until) await this.#next(until - performance.now());
     const session = this.#current;
     if (session === undefined) throw new Error(`no master: ${this.#reason.message}`, { cause: this.#reason });
-    if (!session.isHeld()) await this.#confirmed(session);
+    const late = () => new Error('the master was not confirmed in time');
+    if (!session.isHeld()) await inTime(session.confirm(), this.#settings.command_timeout, late);
     return session;
-  }
-
-  async #confirmed(session: MasterSession): Promise<void> {
-    const timer = new AbortController();
-    const late = sleep(this.#settings.command_timeout, undefined, timer).then(() => {
-      throw new Error('the master was not confirmed in time');
-    });
-    try {
-      await Promise.race([session.confirm(), late]);
-    } finally {
-      timer.abort();
-      late.catch(() => undefined);
-    }
   }
 
   async connected(ms: number): Promise<void> {
