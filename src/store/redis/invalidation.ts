@@ -89,15 +89,10 @@ export class InvalidationLink {
 
   async #probe(): Promise<void> {
     const sentAt = Date.now();
-    const time = (await this.#client.script(
-      'probeLink',
-      [this.#probeName, ++this.#probes],
-      'urgent',
-    )) as number[];
-    const [seconds, micros] = time.map(Number);
+    const time = await this.#client.script('probeLink', [this.#probeName, ++this.#probes], 'urgent');
+    const [seconds, micros] = (time as string[]).map(Number) as [number, number];
     // The clock was read about half-way between the request and its reply.
-    if (seconds !== undefined && micros !== undefined)
-      this.#feed.emit('skew', seconds * 1000 + micros / 1000 - (sentAt + Date.now()) / 2);
+    this.#feed.emit('skew', seconds * 1000 + micros / 1000 - (sentAt + Date.now()) / 2);
   }
 
   #keepChecking(

@@ -14,7 +14,8 @@ export class Master {
   readonly #settings: RedisSettings;
   readonly #electors: MasterElectors;
   readonly #adopt: Adopt;
-  readonly #waiting = new Set<() => void>();
+  #opened: () => void = () => undefined;
+  #opening = this.#nextOpening();
   #current: MasterSession | undefined;
   #known: Identity | undefined;
   #lostAt = -Infinity;
@@ -44,7 +45,7 @@ export class Master {
     // A session that ended stays current until `#run`, which waits for the same promise, notices.
     if (this.#current?.hasEnded === true) await this.#current.lost;
     const until = this.#lostAt + patience;
-    if (this.#current === undefined && performance.now() < until) await this.#next(until - performance.now());
+    await this.connected(until - performance.now());
     const session = this.#current;
     if (session === undefined) throw new Error(`no master: ${this.#reason.message}`, { cause: this.#reason });
     const late = () => new Error('the master was not confirmed in time');
@@ -52,8 +53,10 @@ export class Master {
     return session;
   }
 
+  /** Waits for a session, or the end of that time. */
   async connected(ms: number): Promise<void> {
-    if (this.#current === undefined) await this.#next(ms);
+    if (this.#current === undefined && ms > 0)
+      await inTime(this.#opening, ms, () => this.#reason).catch(() => undefined);
   }
 
   async close(): Promise<void> {
@@ -73,10 +76,11 @@ export class Master {
         const session = await this.#open();
         attempts = 0;
         this.#current = session;
-        for (const resolve of this.#waiting) resolve();
+        this.#opened();
         this.#reason = new Error(await session.lost);
         this.#known = session.identity;
         this.#current = undefined;
+        this.#opening = this.#nextOpening();
         this.#lostAt = performance.now();
       } catch (error) {
         this.#reason = error instanceof Error ? error : new Error(String(error));
@@ -124,16 +128,8 @@ export class Master {
     this.#retrySleep.wake();
   }
 
-  async #next(ms: number): Promise<void> {
-    await new Promise<void>((resolve) => {
-      const done = () => {
-        clearTimeout(timer);
-        this.#waiting.delete(done);
-        resolve();
-      };
-      const timer = setTimeout(done, ms);
-      this.#waiting.add(done);
-    });
+  async #nextOpening(): Promise<void> {
+    return new Promise((resolve) => (this.#opened = resolve));
   }
 }
 

@@ -105,10 +105,9 @@ if redis.call('EXISTS', P('meta')) == 0 then
 end
 -- When its memory is full, Redis refuses what takes more only until a script has written: a removal opens what is kept for it.
 local function useReserve() server.call('DEL', P('reserve')) end
--- Seconds and milliseconds; nothing for a user without the permission for TIME.
+-- Seconds and milliseconds.
 local function clock()
-  local time = redis.pcall('TIME')
-  if time.err then return nil end
+  local time = redis.call('TIME')
   return tonumber(time[1]), tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
 end
 local function refuseIfRecovering()
@@ -194,7 +193,7 @@ for i = 1, #expect, 2 do
 end
 if ARGV[2] == '1' then useReserve() end
 -- Not a part of the change: a number may be left out.
-local revision = whole(server.call('INCR', P('revision')))
+local revision, seconds = whole(server.call('INCR', P('revision'))), clock()
 for i = 1, #put, 3 do
   if put[i + 2] == '' then write('DEL', P(put[i]))
   else write('SET', P(put[i]), revision .. '|' .. put[i + 1] .. '|' .. put[i + 2]) end
@@ -204,7 +203,6 @@ for i = 1, #link, 3 do
   if score == '' then write('ZREM', indexOf(link[i]), link[i + 1])
   else write('ZADD', indexOf(link[i]), score == 'revision' and revision or score, link[i + 1]) end
 end
-local seconds = clock() or 0
 for _, name in ipairs(tell) do
   write('ZADD', indexOf('${REVOCATIONS}'), seconds, name)
   write('SET', P(announcement .. name), '')
@@ -226,14 +224,13 @@ return 0
 `,
   clock: `
 local _, now = clock()
-return now and whole(now) or ''
+return whole(now)
 `,
   probeWrite: `return redis.call('SET', P('probe'), ARGV[2])`,
   probeLink: `
 useReserve()
 redis.call('SET', P(ARGV[2]), ARGV[3], 'PX', 10000)
-local time = redis.pcall('TIME')
-return time.err and {} or time
+return redis.call('TIME')
 `,
   /** Begins a recovery, once for each history; a store without a history is used for the first time. */
   beginRecovery: `
@@ -249,7 +246,7 @@ return 1
   /** What ended since a time in seconds, and a little earlier: that may be another master's time. */
   readRevocations: `
 local since, now = tonumber(ARGV[2]) - ${OVERLAP_SECONDS}, clock()
-if now and since > now then since = 0 end
+if since > now then since = 0 end
 return redis.call('ZRANGEBYSCORE', indexOf('${REVOCATIONS}'), since, '+inf', 'WITHSCORES', 'LIMIT', ARGV[3], ${BATCH})
 `,
 };
