@@ -1,6 +1,6 @@
 import { asStorable } from '../domain/limits.js';
 import { loginKey } from '../domain/user.js';
-import { RecordUnreadable } from './faults.js';
+import { unlessDamaged } from './faults.js';
 import {
   CUSTOMER,
   encode,
@@ -51,12 +51,9 @@ function needOf({ kind, value }: StoreRecord): string | undefined {
 
 /** @throws RecordsInvalid */
 function parseRecord(given: unknown): StoreRecord {
-  try {
-    return decodeRecord(Object(given) as StoreRecord);
-  } catch (error) {
-    if (!(error instanceof RecordUnreadable)) throw error;
-    throw new RecordsInvalid(`contains an unknown record (${describe(given)})`, { cause: error });
-  }
+  const record = unlessDamaged(() => decodeRecord(Object(given) as StoreRecord));
+  if (record === undefined) throw new RecordsInvalid(`contains an unknown record (${describe(given)})`);
+  return record;
 }
 
 const KINDS: { readonly [K in Exclude<StoreRecord['kind'], 'revoked'>]: Kind<object> } = {
@@ -68,13 +65,12 @@ const KINDS: { readonly [K in Exclude<StoreRecord['kind'], 'revoked'>]: Kind<obj
   signing_keys: SIGNING_KEYS,
 };
 
-/** @throws RecordUnreadable also for an unknown kind, which a newer Latchkey wrote */
-function decodeRecord(record: StoreRecord): StoreRecord {
+/** Undefined: of an unknown kind, which a newer Latchkey wrote. @throws RecordUnreadable */
+function decodeRecord(record: StoreRecord): StoreRecord | undefined {
   const { kind } = record;
-  const isKnown = kind === 'revoked' ? id.safeParse(record.value).success : Object.hasOwn(KINDS, kind);
-  if (!isKnown || (kind === 'user' && !Number.isSafeInteger(record.otpStep)))
-    throw new RecordUnreadable('the kind of a record, or what belongs to it, is unknown');
-  if (kind === 'revoked') return record;
+  if (kind === 'revoked') return id.safeParse(record.value).success ? record : undefined;
+  if (!Object.hasOwn(KINDS, kind)) return undefined;
+  if (kind === 'user' && !Number.isSafeInteger(record.otpStep)) return undefined;
   const value = decoded(KINDS[kind], record.value);
   if (kind !== 'token') return { ...record, value } as StoreRecord;
   const use = record.use === null ? null : decoded(USE, record.use);

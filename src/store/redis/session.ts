@@ -117,8 +117,8 @@ export class MasterSession {
     const changes = settings.acknowledge === null ? commands : connectionTo(node, settings);
     const connections = new Set([commands, changes]);
     const giveUp = () => connections.forEach((each) => each.disconnect());
-    const late = AbortSignal.any([cancelled, AbortSignal.timeout(OPEN_MS)]);
-    late.addEventListener('abort', giveUp);
+    const timer = setTimeout(giveUp, OPEN_MS);
+    cancelled.addEventListener('abort', giveUp);
     let session: MasterSession | undefined;
     try {
       await Promise.all([...connections].map(open));
@@ -132,7 +132,8 @@ export class MasterSession {
       giveUp();
       throw error;
     } finally {
-      late.removeEventListener('abort', giveUp);
+      clearTimeout(timer);
+      cancelled.removeEventListener('abort', giveUp);
     }
   }
 
