@@ -55,14 +55,13 @@ export class Membership {
       linkAge: null,
     };
     // If the answer is lost, this process is reported as not having dropped the revoked credentials.
-    endings.listen({
-      asked: (question) =>
-        void settled()
-          .then(() => store.answer(question, id))
-          .catch(() => undefined),
-      // After an outage, others list this process only once it has written a heartbeat.
-      resumed: () => void (this.#timer !== undefined && this.#beat()),
+    endings.on('asked', (question) => {
+      settled()
+        .then(() => store.answer(question, id))
+        .catch(() => undefined);
     });
+    // After an outage, others list this process only once it has written a heartbeat.
+    endings.on('resumed', () => void (this.#timer !== undefined && this.#beat()));
   }
 
   get known(): KnownFleet {

@@ -1,3 +1,4 @@
+import { EventEmitter } from 'node:events';
 import { performance } from 'node:perf_hooks';
 import type { Subject } from '../domain/credential.js';
 import { partsIn } from './revocations.js';
@@ -8,56 +9,39 @@ import { partsIn } from './revocations.js';
  */
 export type Ended = ReadonlyMap<string, 'ended' | 'changed'>;
 
-export interface EndingsListener {
-  /** null: anything may have ended or changed. */
-  readonly ended: (what: Ended | null) => void;
-  /** Called after everything that ended before a question was reported. */
-  readonly asked: (question: string) => void;
-  readonly resumed: () => void;
-}
-
-/** Notifies the listeners of a process, in order, of what ends or changes in its store. */
-export class Endings implements EndingsListener {
-  readonly #listeners: Partial<EndingsListener>[] = [];
-  readonly #recent = new RecentEnds();
-
-  listen(listener: Partial<EndingsListener>): void {
-    this.#listeners.push(listener);
-  }
-
-  /** @param concernsVerdicts whether it also concerns requests that were judged but have not begun */
-  ended(what: Ended | null, concernsVerdicts = true): void {
-    if (what?.size === 0) return;
-    if (what !== null && concernsVerdicts) this.#recent.note(what, performance.now());
-    for (const listener of this.#listeners) listener.ended?.(what);
-  }
-
-  /** Whether a verdict of that time (`performance.now()`) may be wrong by now. */
-  hasEndedSince(subject: Subject | null, time: number): boolean {
-    return this.#recent.hasEndedSince(subject, time);
-  }
-
-  asked(question: string): void {
-    for (const listener of this.#listeners) listener.asked?.(question);
-  }
-
-  resumed(): void {
-    for (const listener of this.#listeners) listener.resumed?.();
-  }
-}
-
 /** How long ends are remembered, milliseconds. No request waits longer before it is in progress. */
 const KEPT_MS = 300_000;
 const MAX_KEPT = 10_000;
 
-/** Recent ends: a request may be judged before an end, and be in progress only after it. */
-export class RecentEnds {
-  /** `performance.now()` by what ended, oldest first. */
+interface EndingsEvents {
+  /** null: anything may have ended or changed. */
+  readonly ended: [what: Ended | null];
+  /** Emitted after everything that ended before a question was reported. */
+  readonly asked: [question: string];
+  readonly resumed: [];
+}
+
+/** Tells the listeners of a process, in order, what ends or changes in its store. */
+export class Endings extends EventEmitter<EndingsEvents> {
+  /** `performance.now()` by what ended, oldest first: a request may be judged before, and begin after. */
   readonly #times = new Map<string, number>();
   /** Time of the newest end. Nearly every request began later, and then no look-up is needed. */
   #latest = -Infinity;
 
-  note(ended: Ended, now: number): void {
+  /** @param concernsVerdicts whether it also concerns requests that were judged but have not begun */
+  ended(what: Ended | null, concernsVerdicts = true): void {
+    if (what?.size === 0) return;
+    if (what !== null && concernsVerdicts) this.#note(what, performance.now());
+    this.emit('ended', what);
+  }
+
+  /** Whether a verdict of that time (`performance.now()`) may be wrong by now. */
+  hasEndedSince(subject: Subject | null, time: number): boolean {
+    if (this.#latest < time || subject === null) return false;
+    return keysOf(subject).some((key) => (this.#times.get(key) ?? -Infinity) >= time);
+  }
+
+  #note(ended: Ended, now: number): void {
     this.#latest = now;
     for (const key of ended.keys()) {
       this.#times.delete(key);
@@ -67,11 +51,6 @@ export class RecentEnds {
       if (now - time < KEPT_MS && this.#times.size <= MAX_KEPT) return;
       this.#times.delete(key);
     }
-  }
-
-  hasEndedSince(subject: Subject | null, time: number): boolean {
-    if (this.#latest < time || subject === null) return false;
-    return keysOf(subject).some((key) => (this.#times.get(key) ?? -Infinity) >= time);
   }
 }
 

@@ -102,10 +102,10 @@ t.test('writes a heartbeat as soon as an outage is over', async (t) => {
   const endings = new Endings();
   const log = { warn: () => undefined } as unknown as ConstructorParameters<typeof Membership>[2];
   const membership = new Membership(store, endings, log, 'x', 8080, async () => undefined);
-  endings.resumed();
+  endings.emit('resumed');
   t.equal(beats, 0, 'it has not joined');
   await membership.join();
-  endings.resumed();
+  endings.emit('resumed');
   await until(() => beats === 2, 'another heartbeat');
   t.same(membership.known.members.map(({ id }) => id), ['B']);
   await membership.leave();

@@ -30,10 +30,8 @@ async function serve(t: Test, settings: PostgresSettings) {
   const lines: string[] = [];
   const endings = new Endings();
   const [ended, asked]: [string[], string[]] = [[], []];
-  endings.listen({
-    ended: (what) => void ended.push(...(what === null ? ['anything'] : what.keys())),
-    asked: (question) => void asked.push(question),
-  });
+  endings.on('ended', (what) => ended.push(...(what === null ? ['anything'] : what.keys())));
+  endings.on('asked', (question) => asked.push(question));
   const note = (...args: unknown[]) => void lines.push(JSON.stringify(args));
   const log = { info: note, warn: note } as unknown as Log;
   const config = { cache: { size: 100, ttl: 60_000, negative_ttl: 60_000 }, on_store_failure: 'deny' } as Config;

@@ -105,7 +105,7 @@ t.test('a Latchkey in another database of the same Redis ends nothing here', asy
   const serve = async (database: number) => {
     const endings = new Endings();
     const ended: string[] = [];
-    endings.listen({ ended: (what) => void ended.push(...[...(what ?? [])].filter(([, how]) => how === 'ended').map(([name]) => name)) });
+    endings.on('ended', (what) => ended.push(...[...(what ?? [])].filter(([, how]) => how === 'ended').map(([name]) => name)));
     const { store, close } = await openRedis(config, settings(database), { log, endings });
     t.teardown(close);
     return { store, ended };
@@ -142,7 +142,7 @@ t.test('what is known to be revoked stays so when an emptied Redis begins again'
   const log = { info: () => undefined, warn: () => undefined } as unknown as Log;
   const endings = new Endings();
   const ended: string[] = [];
-  endings.listen({ ended: (what) => void ended.push(...(what?.keys() ?? [])) });
+  endings.on('ended', (what) => ended.push(...(what?.keys() ?? [])));
   const server = { log, endings };
   const { close } = await openRedis(config, { ...settings, type: 'redis', revocations: null, sealing_key: null }, server);
   t.teardown(close);

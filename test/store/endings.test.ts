@@ -1,16 +1,20 @@
 import t from 'tap';
-import { type Ended, endedByName, Endings, RecentEnds } from '../../src/store/endings.js';
+import { type Ended, endedByName, Endings } from '../../src/store/endings.js';
 import { EndedLog, type Environment } from '../../src/store/lmdb/environment.js';
+import { movable } from '../helpers/clock.js';
 import { until } from '../helpers/until.js';
 
 t.test('remembers ended credentials longer than a request waits', async (t) => {
-  const ends = new RecentEnds();
+  const pass = movable(t, performance);
+  const endings = new Endings();
   const subject = { credential: 'token', user: { id: 'U1' }, token: { id: 'T1', digest: 'D1' } } as never;
-  ends.note(endedByName(['token:T1']), 1_000);
-  t.ok(ends.hasEndedSince(subject, 900));
-  t.notOk(ends.hasEndedSince(subject, 1_001), 'a request that began later');
-  ends.note(endedByName(['token:T2']), 400_000);
-  t.notOk(ends.hasEndedSince(subject, 900), 'forgotten');
+  const judgedAt = performance.now();
+  endings.ended(endedByName(['token:T1']));
+  t.ok(endings.hasEndedSince(subject, judgedAt));
+  t.notOk(endings.hasEndedSince(subject, performance.now() + 1), 'a request that began later');
+  pass(400_000);
+  endings.ended(endedByName(['token:T2']));
+  t.notOk(endings.hasEndedSince(subject, judgedAt), 'forgotten');
 });
 
 t.test('what could not be read from the store is reported later', async (t) => {
@@ -26,7 +30,7 @@ t.test('what could not be read from the store is reported later', async (t) => {
   const environment = { ended, root: { resetReadTxn: () => undefined } };
   const endings = new Endings();
   const told: (Ended | null)[] = [];
-  endings.listen({ ended: (what) => void told.push(what) });
+  endings.on('ended', (what) => told.push(what));
   const polled = new EndedLog(environment as unknown as Environment, endings);
   log.set(1, 'token:T1');
   await until(() => told.length > 0, 'it is reported', 2_000).catch(() => undefined);

@@ -391,7 +391,8 @@ t.test('reports ends to other processes in order; on overflow, anything may have
   await writer.directory.change({ tokens: ids.map((id) => token(id)) }, NOW);
   const endings = new Endings();
   const told: unknown[] = [];
-  endings.listen({ ended: (what) => told.push(what === null ? null : [...what]), asked: (question) => told.push(question) });
+  endings.on('ended', (what) => told.push(what === null ? null : [...what]));
+  endings.on('asked', (question) => told.push(question));
   const reader = openLmdbStore(path, 0, endings);
   await writer.tokens.revoke(['T0']);
   await writer.fleet.ask('Q1');

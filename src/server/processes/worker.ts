@@ -59,7 +59,7 @@ export async function startWorker(loaded: LoadedConfig, opened: OpenedStore, log
     (head, now) => runtime.recheck(head, now),
     fault,
   );
-  endings.listen({ ended: (what) => streams.ended(what) });
+  endings.on('ended', (what) => streams.ended(what));
   await member.join();
   const { limits, listen: address } = loaded.config;
   const { http: decisionAddress, grpc: grpcAddress } = decisionAddresses(loaded.config.decision);

@@ -84,10 +84,10 @@ export function cacheFor(
 
 /** Tells a process what ended. */
 export function tellEndings(feed: Feed, endings: Endings): void {
-  feed.on('up', () => endings.resumed());
+  feed.on('up', () => endings.emit('resumed'));
   feed.on('ended', (names) => endings.ended(endedByName(names)));
   feed.on('changed', (keys) => endings.ended(keys && changedByKey(keys), false));
-  feed.on('asked', (question) => endings.asked(question));
+  feed.on('asked', (question) => endings.emit('asked', question));
 }
 
 /** Emits the questions that were asked while no notifications were received. */

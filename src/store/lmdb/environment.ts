@@ -204,7 +204,7 @@ export class EndedLog {
     const all: Ended = new Map([...changedByKey(keys), ...byName]);
     // If earlier ones were already removed, anything may have ended.
     this.#endings.ended(this.#last - from <= KEPT ? all : null);
-    for (const question of withoutPrefix(QUESTIONS, keys)) this.#endings.asked(question);
+    for (const question of withoutPrefix(QUESTIONS, keys)) this.#endings.emit('asked', question);
   }
 }
 
