@@ -65,7 +65,6 @@ export function Secret({ token, title, onStored }: SecretProps) {
         This is the secret of <strong>{nameOf(token)}</strong>. It is shown only once: store it where you
         keep secrets, and share it with nobody.
       </p>
-      <p class="notice print-only">The secret is not printed.</p>
       <SecretLine label="Secret" value={token.access_token} what="secret" />
       <SecretLine
         label="Use it in a shell"
