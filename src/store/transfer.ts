@@ -230,7 +230,6 @@ export async function synchronize(
       if (before === undefined || !isSame(essence(now), essence(before))) differs(record);
       return true;
     });
-    await addHolders(source.store, target.store, changed);
     const reseal: Change = (sealed, owner) => target.sealer.seal(source.sealer.open(sealed, owner), owner);
     await writeBatch(
       target.store,
@@ -238,18 +237,6 @@ export async function synchronize(
     );
   }
   await removeOwners(target.store, gone);
-}
-
-/** Adds the users who hold a login that another one takes: they may have exchanged them. */
-async function addHolders(source: Store, target: Store, changed: StoreRecord[]): Promise<void> {
-  // It grows meanwhile.
-  for (const record of changed) {
-    if (record.kind !== 'user') continue;
-    const holder = await target.directory.getUserByLogin(record.value.login);
-    const isKnown = (each: StoreRecord) => each.kind === 'user' && each.value.id === holder?.id;
-    const own = holder === undefined || changed.some(isKnown) ? undefined : await findUser(source, holder.id);
-    if (own !== undefined) changed.push(own);
-  }
 }
 
 type Change = (secret: string, owner: string) => string;

@@ -107,9 +107,12 @@ async function refuseRemovals(
   return users.length > 0 ? { reason: 'active_tokens', users } : undefined;
 }
 
-/** Refuses duplicate logins. Two users may swap theirs, so the holder after the change counts. */
+/**
+ * Refuses duplicate logins. Two users may swap theirs, so the holder after the change counts; in a
+ * transfer, which is checked as a whole, even the holder after later changes.
+ */
 async function refuseLogins(tx: Transaction, changes: Changes): Promise<ChangeRefused | undefined> {
-  const users = changes.users ?? [];
+  const users = changes.transfer === undefined ? (changes.users ?? []) : [];
   const leaving = new Set([...(changes.removeUsers ?? []), ...users.map(({ id }) => id)]);
   const holders = new Map<string, string>();
   for (const { id, login } of users) {

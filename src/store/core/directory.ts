@@ -178,7 +178,7 @@ async function putUsers(
   // Two users may swap their logins, so all old ones go first.
   for (const old of before) {
     if (old === undefined) continue;
-    tx.remove(LOGIN, loginKey(old.login));
+    await removeLogin(tx, old);
     tx.unlink(usersOf(old.customerId), old.id);
   }
   for (const [i, user] of users.entries()) {
@@ -204,6 +204,12 @@ async function putUsers(
     tx.put(META, PASSWORD_COST, { number: cost });
 }
 
+/** Unless a transfer has given it to another user. */
+async function removeLogin(tx: Transaction, { id, login }: User): Promise<void> {
+  const key = loginKey(login);
+  if ((await tx.get(LOGIN, key))?.userId === id) tx.remove(LOGIN, key);
+}
+
 /** Adds to what a customer has, which therefore cannot be removed meanwhile. */
 function addTo(tx: Transaction, index: string, id: string): void {
   tx.link(index, id);
@@ -224,7 +230,7 @@ async function removeUser(tx: Transaction, events: Events, id: string): Promise<
   await endAllOf(tx, id);
   for (const { name } of await tx.range(tokensOf(id))) await removeById(tx, events, name);
   for (const kind of [OTP_STEP, WRITES, USER]) tx.remove(kind, id);
-  tx.remove(LOGIN, loginKey(user.login));
+  await removeLogin(tx, user);
   tx.unlink(usersOf(user.customerId), id);
   tx.unlink(PENDING_DELETIONS, id);
   // Just after the record that is removed, not now: a user declared again by another clock is not locked.
