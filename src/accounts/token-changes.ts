@@ -42,7 +42,7 @@ export async function changeToken(
     for (const member of family) auditEvents.push(tokenChangedEvent(member.token.id, { suspended }, id));
     // Whoever joins the family in between changes the record of its predecessor.
     const others = family.map((member) => ({ token: withLimits(member.token, { suspended }, now), basedOn: member.token.updatedAt }));
-    const outcome = await tokens.update(token, before.updatedAt, { others });
+    const outcome = await tokens.update(token, before.updatedAt, others);
     if (outcome === 'updated') return { token, further: family.length };
     if (outcome === 'not_found') return undefined;
   }

@@ -94,7 +94,7 @@ export class TokenRotations {
       const repeated = { to: '', ...rotated, repeated: true as const };
       const after = { ...token, rotated: repeated, updatedAt: Math.max(wholeSecond(now), updatedAt + 1) };
       const event = 'token.rotation_repeated';
-      if ((await this.#store.tokens.update(after, updatedAt, { event })) !== 'updated') return 'changed';
+      if ((await this.#store.tokens.update(after, updatedAt, [], event)) !== 'updated') return 'changed';
     }
     const refusal = unprocessable(
       `The token was already replaced by ${rotated?.to}. If you did not do that, it leaked: revoke it, which revokes its replacements too`,

@@ -156,7 +156,7 @@ export class Tokens {
   ): Promise<TokenWithUse | undefined> {
     const found = await this.get(id, customerId, read);
     if (found !== undefined || !ID.test(id)) return found;
-    const [descendant] = await this.#store.tokens.family(id, 1);
+    const [descendant] = await this.#store.tokens.family(id);
     const owner = descendant && (await this.#store.directory.getUser(descendant.token.userId));
     return this.#ofCustomer(customerId, descendant, owner);
   }

@@ -102,9 +102,12 @@ async function fill(store: Store): Promise<string> {
   for (const id of ['A', 'B']) {
     const found = await store.tokens.get(id);
     if (found !== undefined)
-      await store.tokens.update({ ...found.token, updatedAt: NOW + 1 }, found.token.updatedAt, {
-        event: 'token.rotation_repeated',
-      });
+      await store.tokens.update(
+        { ...found.token, updatedAt: NOW + 1 },
+        found.token.updatedAt,
+        [],
+        'token.rotation_repeated',
+      );
   }
   // The sender takes them up.
   await store.webhooks.listDue(lease, 'e', Date.now(), 9);

@@ -75,8 +75,8 @@ class Operations {
       const after = { ...before, updatedAt: before.updatedAt + 1, ...this.#restrictions() };
       const basedOn = before.updatedAt + (this.#random.oneIn(5) ? 1 : 0);
       const others = (await this.#store.tokens.family(after.id)).slice(1).map(({ token: each }) => ({ token: { ...each, updatedAt: each.updatedAt + 1 }, basedOn: each.updatedAt }));
-      const more = { others, ...(this.#random.oneIn(5) ? { event: 'token.rotation_repeated' as const } : {}) };
-      return async (store) => [await store.tokens.update(after, basedOn, more), (await store.tokens.family(after.id)).map(({ token: { id } }) => id)];
+      const event = this.#random.oneIn(5) ? ('token.rotation_repeated' as const) : undefined;
+      return async (store) => [await store.tokens.update(after, basedOn, others, event), (await store.tokens.family(after.id)).map(({ token: { id } }) => id)];
     },
     revoke: async (): Promise<Operation> => {
       const ids = this.#random.oneIn(3) ? this.#some(TOKENS, 6) : [this.#random.pick(TOKENS)];

@@ -3,7 +3,6 @@ import { isDeepStrictEqual } from 'node:util';
 import type { EpochMs } from '../../util/time.js';
 import { idsAfter, type Token, type TokenUse, type Rotation } from '../../domain/token.js';
 import { isAsVerified, type User, type VerifiedOwner } from '../../domain/user.js';
-import type { WebhookEventType } from '../../domain/webhook.js';
 import type { MaybePromise } from '../../util/async.js';
 import type { Events } from './events.js';
 import {
@@ -67,11 +66,6 @@ export type TokenUpdate = 'updated' | 'not_found' | 'changed_meanwhile';
 export interface TokenChange {
   readonly token: Token;
   readonly basedOn: EpochMs;
-}
-
-export interface FurtherChanges {
-  readonly others?: readonly TokenChange[];
-  readonly event?: WebhookEventType;
 }
 
 /**

@@ -2,6 +2,7 @@
 import { LRUCache } from 'lru-cache';
 import { idsAfter, outermost, type Token } from '../../domain/token.js';
 import { isAsVerified, type User, type VerifiedOwner } from '../../domain/user.js';
+import type { WebhookEventType } from '../../domain/webhook.js';
 import { mapMaybe, type MaybePromise } from '../../util/async.js';
 import { upTo, partsOf } from '../../util/collections.js';
 import type { EpochMs } from '../../util/time.js';
@@ -11,7 +12,6 @@ import {
   countedOf,
   type ExpiringToken,
   familyOf,
-  type FurtherChanges,
   makeRoom,
   noteRevoked,
   type OnFound,
@@ -75,11 +75,11 @@ export function tokenStore(transactor: Transactor, events: Events) {
     get: (id: string) => mapMaybe(get(kv, id), (known) => known?.found),
     getWithOwner: (id: string) => get(kv, id),
     /** Returns a token, unless it is gone, and those that came from it by rotation, expired ones included. */
-    family: async (id: string, limit = Infinity): Promise<TokenWithUse[]> => {
+    family: async (id: string): Promise<TokenWithUse[]> => {
       const ids = await familyOf((range) => kv.range(SUCCESSORS, range), id);
       const found = await read(kv, ids);
       if (found.length === 0) await kv.confirmMissing();
-      return found.slice(0, limit);
+      return found;
     },
     listOfUser: async (userId: string) => allOf(pages(kv, tokensOf(userId))),
     /** Few at once, for those that read a whole store. */
@@ -119,18 +119,18 @@ export function tokenStore(transactor: Transactor, events: Events) {
     ...rotationStore(transactor, events),
     /**
      * Replaces a record unless it changed since `basedOn`. Id, digest, owner, kind and expiry must stay.
-     * @param more made with it or not at all
+     * @param others changed with it or not at all
+     * @param event queued for each
      */
-    update: async (token: Token, basedOn: EpochMs, { others = [], event }: FurtherChanges = {}) =>
-      transactor.transact(
-        async (tx) => {
-          const outcome = await updateTokens(tx, { token, basedOn }, others);
-          if (outcome === 'updated' && event !== undefined)
-            await events.ofToken(tx, event, token, Date.now());
-          return outcome;
-        },
-        { isReserved: true },
-      ),
+    update: async (
+      token: Token,
+      basedOn: EpochMs,
+      others: readonly TokenChange[] = [],
+      event?: WebhookEventType,
+    ) =>
+      transactor.transact(async (tx) => updateTokens(tx, events, [{ token, basedOn }, ...others], event), {
+        isReserved: true,
+      }),
     /** Revokes tokens by id, with all that came from them by rotation: all of them or none. */
     revoke: async (ids: readonly string[], onFound?: OnFound) =>
       transactor.transact(async (tx) => revokeTokens(tx, events, ids, onFound), { isReserved: true }),
@@ -258,20 +258,22 @@ function withUse(id: string, stored: Stored | undefined, used: Stored | undefine
 
 async function updateTokens(
   tx: Transaction,
-  first: TokenChange,
-  others: readonly TokenChange[],
+  events: Events,
+  changes: readonly TokenChange[],
+  event: WebhookEventType | undefined,
 ): Promise<TokenUpdate> {
-  for (const change of [first, ...others]) {
-    const known = await readToken(tx, change.token.id);
-    if (known === undefined && change === first) {
+  for (const [i, { token, basedOn }] of changes.entries()) {
+    const known = await readToken(tx, token.id);
+    if (known === undefined && i === 0) {
       await tx.confirmMissing();
       return 'not_found';
     }
-    if (known?.updatedAt !== change.basedOn) return 'changed_meanwhile';
+    if (known?.updatedAt !== basedOn) return 'changed_meanwhile';
   }
-  for (const { token } of [first, ...others]) {
+  for (const { token } of changes) {
     tx.put(TOKEN, token.digest, token, keyOf(USER, token.userId));
     tx.tell(nameOfChange(token));
+    if (event !== undefined) await events.ofToken(tx, event, token, Date.now());
   }
   return 'updated';
 }

@@ -99,12 +99,10 @@ export async function rotationsContract(check: Check): Promise<void> {
     const [, second = '', third = '', fourth = '', fifth = ''] = chain;
     t.strictSame(await family(third), [third, fourth, fifth]);
     t.strictSame(await family('none'), []);
-    for (const id of [ROOT, third]) t.equal((await store.tokens.family(id, 1)).length, 1);
     await store.directory.change({ removeTokens: [ROOT, second] }, NOW);
     const again = await reopen();
     t.strictSame(await family(second, again), [third, fourth, fifth], 'of one that is gone');
     t.strictSame(await again.tokens.revoke([second, 'nope']), { missing: ['nope'], revoked: [] });
-    t.strictSame((await again.tokens.family(second, 1)).map((each) => each.token.id), [third]);
     t.strictSame(await again.tokens.revoke([fourth, second]), { missing: [], revoked: [third, fourth, fifth] });
     t.strictSame(await again.tokens.revoke([fourth]), { missing: [fourth], revoked: [] });
     t.strictSame(await again.tokens.revoke([ROOT]), { missing: [], revoked: chain.slice(0, 1) });
@@ -122,9 +120,9 @@ export async function rotationsContract(check: Check): Promise<void> {
     const { token: root, basedOn } = await changeOf(ROOT);
     const others = [await changeOf(first), await changeOf(second)];
     for (const wrong of [{ ...others[0]!, basedOn: 1 }, { token: token('gone'), basedOn: NOW }])
-      t.equal(await store.tokens.update(root, basedOn, { others: [others[1]!, wrong] }), 'changed_meanwhile');
+      t.equal(await store.tokens.update(root, basedOn, [others[1]!, wrong]), 'changed_meanwhile');
     t.notOk((await store.tokens.family(ROOT)).some((each) => each.token.restrictions?.suspended), 'nothing was changed');
-    t.equal(await store.tokens.update(root, basedOn, { others }), 'updated');
+    t.equal(await store.tokens.update(root, basedOn, others), 'updated');
     for (const { token: each } of await store.tokens.family(ROOT)) t.strictSame((await store.tokens.find(each.digest))?.token.restrictions, { suspended: true });
   }); // prettier-ignore
 

@@ -102,8 +102,8 @@ export async function webhookStoreContract(check: Check): Promise<void> {
     await told('rotated', ['created T3', 'created T4']);
     const found = (await store.tokens.get('T3'))?.token ?? before;
     const repeated = { ...found, updatedAt: found.updatedAt + 1 };
-    t.equal(await store.tokens.update(repeated, found.updatedAt, { event: 'token.rotation_repeated' }), 'updated');
-    t.equal(await store.tokens.update(repeated, found.updatedAt, { event: 'token.rotation_repeated' }), 'changed_meanwhile');
+    t.equal(await store.tokens.update(repeated, found.updatedAt, [], 'token.rotation_repeated'), 'updated');
+    t.equal(await store.tokens.update(repeated, found.updatedAt, [], 'token.rotation_repeated'), 'changed_meanwhile');
     await told('a second rotation', ['rotation_repeated T3']);
     t.equal(await change({ removeUsers: ['U2'], removeTokens: ['T3', 'T4'] }), undefined);
     await told('the user was removed', ['revoked T3', 'revoked T4']);
