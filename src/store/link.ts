@@ -1,6 +1,7 @@
 /** The link over which a networked store notifies a process of changes, so that it may cache. */
 
 import { EventEmitter } from 'node:events';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { keyOf, QUESTION } from './core/kinds.js';
 import { withoutPrefix } from './endings.js';
 
@@ -94,31 +95,25 @@ export class Link {
   async #run(): Promise<void> {
     let downSince = performance.now();
     let reported = false;
-    let latest = new Error('still connecting');
-    // Connecting may hang or fail, so a timer of its own checks how long the link has been down.
-    const watch = setInterval(() => {
-      if (reported || performance.now() - downSince < NOT_UP_MS) return;
-      reported = true;
-      this.#feed.emit('notUp', latest);
-    }, HEARTBEAT_MS).unref();
-    for (let failures = 0; !this.#closed;) {
+    for (let failures = 0; !this.#closed; failures += 1) {
       let isUp = false;
-      latest = await this.#attempt((until) => {
-        isUp = reported = true;
+      const cause = await this.#attempt((until) => {
+        isUp = true;
         failures = 0;
         this.#feed.emit('up', until);
       });
       if (isUp) {
-        this.#feed.emit('lost', latest.message);
+        this.#feed.emit('lost', cause.message);
         downSince = performance.now();
         reported = false;
-      } else if (!this.#closed) this.#feed.emit('failed');
-      failures += 1;
-      await new Promise((wait) =>
-        setTimeout(wait, Math.min(MAX_RETRY_MS, FIRST_RETRY_MS * 2 ** failures)).unref(),
-      );
+      } else if (!this.#closed) {
+        this.#feed.emit('failed');
+        const isLong = performance.now() - downSince >= NOT_UP_MS;
+        if (isLong && !reported) this.#feed.emit('notUp', cause);
+        reported = isLong;
+      }
+      await sleep(Math.min(MAX_RETRY_MS, FIRST_RETRY_MS * 2 ** failures), undefined, { ref: false });
     }
-    clearInterval(watch);
   }
 
   /** Resolves when the link is lost, or could not be set up. */

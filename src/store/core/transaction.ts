@@ -39,16 +39,12 @@ export class Transaction {
 
   /** Whether records may be as this process knew them a moment ago ({@link Kv.recent}). */
   readonly #mayGuess: boolean;
-  #hasGuessed = false;
+  /** Whether it relies on a record that it did not read. */
+  hasGuessed = false;
 
   constructor(kv: Kv, mayGuess: boolean) {
     this.#kv = kv;
     this.#mayGuess = mayGuess;
-  }
-
-  /** Whether it relies on a record that it did not read. */
-  get hasGuessed(): boolean {
-    return this.#hasGuessed;
   }
 
   /**
@@ -69,7 +65,7 @@ export class Transaction {
       if (this.#read.has(key)) return false;
       const recent = this.#mayGuess ? this.#kv.recent(key) : undefined;
       if (recent === undefined) return true;
-      this.#hasGuessed = true;
+      this.hasGuessed = true;
       this.#read.set(key, recent.stored);
       return false;
     });
@@ -123,7 +119,7 @@ export class Transaction {
   assumesNone(between: Between): boolean {
     if (!this.#mayGuess) return false;
     this.#none.push(between);
-    this.#hasGuessed = true;
+    this.hasGuessed = true;
     return true;
   }
 
@@ -262,9 +258,7 @@ export async function* pagesOf(
 }
 
 export async function namesOf(kv: Kv, index: string): Promise<string[]> {
-  const names: string[] = [];
-  for await (const page of pagesOf(kv, index)) names.push(...page.map(({ name }) => name));
-  return names;
+  return (await allOf(pagesOf(kv, index))).map(({ name }) => name);
 }
 
 export function valueAt<T>(kv: Kv, kind: Kind<T>, id: string): MaybePromise<T | undefined> {
