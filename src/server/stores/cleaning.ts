@@ -77,13 +77,13 @@ async function clean(opened: OpenedStore, log: Log): Promise<void> {
 async function scan(opened: OpenedStore, expiring: ExpiringTokens, lastSeenInterval: number): Promise<void> {
   const { tokens, maintenance } = opened.store;
   const now = await removalTime(maintenance);
+  storeMetrics.tokensInOverlap.set(await tokens.countInOverlap(now));
+  await expiring.scan(now);
   // What is taken is reported only once.
   opened.audit.ensureWritable();
   await reportEndedOverlaps(tokens, lastSeenInterval + SETTLE_MS, now, (event) =>
     opened.audit.note({ ...event, actor: null }),
   );
-  storeMetrics.tokensInOverlap.set(await tokens.countInOverlap(now));
-  await expiring.scan(now);
 }
 
 async function deleteUsers({ store, audit }: OpenedStore, log: Log, now: number): Promise<void> {
