@@ -5,14 +5,7 @@ import type { Changing } from '../core/kv.js';
 import { asUnavailable, Changes, endIfLost } from './changes.js';
 import { nodeOf, type RedisSettings } from './connect.js';
 import { type Adopt, Master } from './master.js';
-import {
-  announcementPrefix,
-  isChange,
-  type Script,
-  type ScriptName,
-  type Scripts,
-  scriptsFor,
-} from './scripts.js';
+import { announcementPrefix, isChange, type ScriptName, type Scripts, scriptsFor } from './scripts.js';
 import type { MasterSession } from './session.js';
 
 /** How long a start waits for a connection: long enough to learn why there is none. */
@@ -23,6 +16,8 @@ const CHANGE_TIMES = 4;
 const PATIENCE_MS = 5_000;
 /** A timeout this late shows that this process stood still; a reply may have arrived meanwhile. */
 const STOOD_STILL_MS = 25;
+type Argument = string | number;
+
 export interface ClientEvents {
   /** Called before anything else uses the session. */
   readonly adopt: Adopt;
@@ -122,57 +117,53 @@ export class RedisClient {
    * Runs a script. If the reply to a change is lost, Redis is asked whether the change was made; from
    * then on, it cannot be made any more. @throws StoreUnavailable, OutcomeUnknown
    */
-  async script(name: ScriptName, args: readonly (string | number)[], isUrgent?: 'urgent'): Promise<unknown> {
-    const keys = [this.key('meta')];
+  async script(name: ScriptName, args: readonly Argument[], isUrgent?: 'urgent'): Promise<unknown> {
     const patience = isUrgent === undefined ? this.#patience : this.#commandTimeout;
-    if (!isChange(name))
-      return this.command(
-        async (connection) => runScript(connection, this.#scripts[name], keys, [this.prefix, ...args]),
-        patience,
-      );
-    const mark = this.key(`done:${newId()}`);
-    const script = this.#scripts[name];
-    const run = ({ changes }: MasterSession) =>
-      runScript(changes, script, [...keys, mark], [this.prefix, ...args], this.#changeTimeout);
+    const keys = this.#keysOf(name);
+    const [, mark] = keys;
+    if (mark === undefined)
+      return this.command(async (connection) => this.#run(connection, name, keys, args), patience);
+    const run = async ({ changes }: MasterSession) =>
+      this.#run(changes, name, keys, args, this.#changeTimeout);
     return this.#changes.make({ mark, run }, patience);
   }
 
   /** Runs a script on a session that is not in use yet. It must be safe to repeat. */
-  async scriptOn(session: MasterSession, name: ScriptName, ...args: (string | number)[]): Promise<unknown> {
-    const keys = [this.key('meta'), ...(isChange(name) ? [this.key(`done:${newId()}`)] : [])];
-    return runScript(session.commands, this.#scripts[name], keys, [this.prefix, ...args]);
+  async scriptOn(session: MasterSession, name: ScriptName, ...args: Argument[]): Promise<unknown> {
+    return this.#run(session.commands, name, this.#keysOf(name), args);
   }
 
   async close(): Promise<void> {
     await this.#master.close();
   }
-}
 
-/** A server that does not know the digest (yet, or after a failover) is sent the text. */
-async function runScript(
-  connection: Redis,
-  { sha, text }: Script,
-  keys: readonly string[],
-  args: readonly (string | number)[],
-  timeout?: number,
-): Promise<unknown> {
-  const rest = [keys.length, ...keys, ...args];
-  try {
-    return await send(connection, 'evalsha', [sha, ...rest], timeout);
-  } catch (error) {
-    if (!(error instanceof Error) || !error.message.startsWith('NOSCRIPT')) throw error;
-    return send(connection, 'eval', [text, ...rest], timeout);
+  /** The second key of a change is that of its mark. */
+  #keysOf(name: ScriptName): string[] {
+    const keys = [this.key('meta')];
+    return isChange(name) ? [...keys, this.key(`done:${newId()}`)] : keys;
   }
-}
 
-async function send(
-  connection: Redis,
-  name: string,
-  args: (string | number)[],
-  timeout: number | undefined,
-): Promise<unknown> {
-  const command = new Command(name, args, { replyEncoding: 'utf8' });
-  // The first timeout that is set counts.
-  if (timeout !== undefined) command.setTimeout(timeout);
-  return connection.sendCommand(command);
+  async #run(
+    connection: Redis,
+    name: ScriptName,
+    keys: readonly string[],
+    args: readonly Argument[],
+    timeout?: number,
+  ): Promise<unknown> {
+    const { sha, text } = this.#scripts[name];
+    const send = async (how: 'evalsha' | 'eval', script: string) => {
+      const all = [script, keys.length, ...keys, this.prefix, ...args];
+      const command = new Command(how, all, { replyEncoding: 'utf8' });
+      // The first timeout that is set counts.
+      if (timeout !== undefined) command.setTimeout(timeout);
+      return connection.sendCommand(command);
+    };
+    try {
+      return await send('evalsha', sha);
+    } catch (error) {
+      // A server that does not know the digest (yet, or after a failover) is sent the text.
+      if (!(error instanceof Error) || !error.message.startsWith('NOSCRIPT')) throw error;
+      return send('eval', text);
+    }
+  }
 }

@@ -258,12 +258,7 @@ export function isChange(name: ScriptName): boolean {
   return name === 'commit';
 }
 
-export interface Script {
-  readonly text: string;
-  readonly sha: string;
-}
-
-export type Scripts = Readonly<Record<ScriptName, Script>>;
+export type Scripts = Readonly<Record<ScriptName, { readonly text: string; readonly sha: string }>>;
 
 export function scriptsFor(database: number): Scripts {
   const announcement = `local announcement = '${announcementPrefix(database)}'\n`;
