@@ -170,10 +170,7 @@ async function serveAsPrimary(options: ServeOptions, parts: Parts): Promise<void
           draining: draining ? 'the server is shutting down' : null,
         };
         const ready = isReady && Object.values(others).every((other) => other === null);
-        const warnings = providerWarnings(reloader.current.config.login.oidc);
-        // A store that could not be initialized is found empty, which is not the cause.
-        const cause = fault === null ? null : (late.storeFault() ?? fault);
-        return { ready, checks: { store: cause, ...others }, warnings };
+        return { ready, checks: { store: fault, ...others } };
       },
       reload: () => reloader.reload('POST /-/reload'),
       config: () => maskSecrets(reloader.current),

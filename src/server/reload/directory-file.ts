@@ -13,7 +13,6 @@ import type { LoadedConfig } from '../../config/load.js';
 import { partsOf } from '../../util/collections.js';
 import type { AuditEvent } from '../../domain/audit.js';
 import { Unavailable } from '../../domain/refusal.js';
-import { StoreUnusable } from '../../store/faults.js';
 import type { Log } from '../../observe/log.js';
 import type { OpenedStore } from '../stores/open-store.js';
 import { connectionFields } from '../../util/system-error.js';
@@ -55,61 +54,44 @@ export async function applyDirectoryFile(
  * the start: no request is allowed until it is. An error in the file itself does, and a store that cannot be
  * used.
  */
-export async function applyAtStart(
-  loaded: LoadedConfig,
-  opened: OpenedStore,
-  log: Log,
-) {
-  let initialized = false;
-  let applied = false;
-  let unusable: string | null = null;
-  let storeFault: string | null = null;
-  const hasFile = loaded.config.directory.file !== null;
+export async function applyAtStart(loaded: LoadedConfig, opened: OpenedStore, log: Log) {
+  let isApplied = false;
+  let fault: string | null = null;
   const attempt = async (apply: () => Promise<void>): Promise<void> => {
-    if (!initialized)
-      await opened.store.maintenance.initialize().catch((error: unknown) => {
-        storeFault = (error as Error).message;
-        throw error;
-      });
-    initialized = true;
-    unusable = storeFault = null;
-    if (!applied) await apply();
-    applied = true;
+    await opened.store.maintenance.initialize();
+    if (!isApplied) await apply();
+    isApplied = true;
+    fault = null;
   };
   /** @param apply applies the directory file of the current configuration, after any reload in progress */
   const retry = (apply: () => Promise<void>): void => {
-    if (initialized && applied) return;
+    if (fault === null) return;
     setTimeout(() => {
       attempt(apply).then(
-        () => log.info(hasFile ? 'directory file applied' : 'store available'),
-        (error: unknown) => {
-          // An operator can fix the store while this process runs. A fixed file causes a reload.
-          const isUnusable = error instanceof StoreUnusable;
-          if (isUnusable && unusable !== error.message) log.error({ err: error }, 'store cannot be used; retrying');
-          if (isUnusable) unusable = error.message;
-          if (isUnusable || isPassing(error)) retry(apply);
-          else log.error({ err: error }, 'directory file not applied');
+        () => log.info('store available'),
+        (error: Error) => {
+          // An operator can fix the store, or the file, while this process runs.
+          if (!isPassing(error) && error.message !== fault)
+            log.error({ err: error }, 'store or directory file cannot be used; retrying');
+          fault = error.message;
+          retry(apply);
         },
       );
     }, APPLY_RETRY_MS).unref();
   };
-  await attempt(async () => applyDirectoryFile(loaded, opened, log)).catch((error: unknown) => {
+  await attempt(async () => applyDirectoryFile(loaded, opened, log)).catch((error: Error) => {
     if (!isPassing(error)) throw error;
-    log.warn(
-      { ...connectionFields(error), reason: (error as Error).message },
-      hasFile ? 'store unavailable; directory file not applied yet, retrying' : 'store unavailable; retrying',
-    );
+    fault = error.message;
+    log.warn({ ...connectionFields(error), reason: fault }, 'store unavailable; retrying');
   });
   return {
     /** Why requests cannot be served yet; null once everything is done. */
-    fault: () => (initialized && applied ? null : (unusable ?? 'the directory file is not applied yet')),
-    /** Why the store could not be initialized when this was last tried; null once it is. */
-    storeFault: () => storeFault,
+    fault: () => fault && `the directory file is not applied yet: ${fault}`,
     /** To be called when a reload has applied a directory file, or none is configured any more. */
-    applied: () => void (applied = true),
+    applied: () => void (isApplied = true),
     retry,
   };
-} // prettier-ignore
+}
 
 export async function applyDirectory(
   file: string,
