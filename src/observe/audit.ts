@@ -1,4 +1,13 @@
-import { closeSync, fdatasyncSync, fstatSync, openSync, readSync, statSync, writeSync } from 'node:fs';
+import {
+  closeSync,
+  fdatasyncSync,
+  fstatSync,
+  openSync,
+  readSync,
+  type Stats,
+  statSync,
+  writeSync,
+} from 'node:fs';
 import { hostname } from 'node:os';
 import type { Config } from '../config/schema/config.js';
 import { Unavailable } from '../domain/refusal.js';
@@ -17,7 +26,6 @@ export interface AuditLog {
   note(...entries: AuditEntry[]): void;
   /** Checks that the entry of a change can be written. @throws Unavailable if required ones cannot */
   ensureWritable(): void;
-  reopen(): void;
   close(): void;
 }
 
@@ -44,7 +52,6 @@ const NO_AUDIT: AuditLog = {
   record: () => undefined,
   note: () => undefined,
   ensureWritable: () => undefined,
-  reopen: () => undefined,
   close: () => undefined,
 };
 
@@ -77,7 +84,6 @@ class LogAudit implements AuditLog {
   }
 
   ensureWritable(): void {}
-  reopen(): void {}
   close(): void {}
 }
 
@@ -87,6 +93,7 @@ class FileAudit implements AuditLog {
   readonly #required: boolean;
   readonly #process: AuditProcess;
   #descriptor: number | null = null;
+  #inode = 0;
   /** Whether the file ends with a part of a line, left by a full disk or the end of the machine. */
   #isTorn = false;
   /** Size of the file after this process's last entry, if no other process has written since. */
@@ -97,7 +104,7 @@ class FileAudit implements AuditLog {
     this.#file = file;
     this.#required = required;
     this.#process = process;
-    this.#throwIfRequired(this.#attempt(() => this.#open()));
+    this.#throwIfRequired(this.#attempt(() => this.#openIfNeeded()));
   }
 
   record(...entries: AuditEntry[]): void {
@@ -128,33 +135,23 @@ class FileAudit implements AuditLog {
     if (this.#failing && this.#required) this.record({ event: 'audit.resumed', outcome: 'success' });
   }
 
-  reopen(): void {
-    // The next entry opens the file. A failure there can still refuse the request.
-    this.close();
-  }
-
   close(): void {
     if (this.#descriptor !== null) closeSync(this.#descriptor);
     this.#descriptor = null;
   }
 
-  /** Reopens a file that was removed, which nobody could read. Another process's last line may be cut. */
+  /** Opens the file again when its name leads elsewhere, as after a rotation. Another process's last line may be cut. */
   #openIfNeeded(): number {
-    let stats = this.#descriptor === null ? undefined : fstatSync(this.#descriptor);
-    if (stats?.nlink === 0) {
+    let stats = statSync(this.#file, { throwIfNoEntry: false });
+    if (this.#descriptor === null || stats?.ino !== this.#inode) {
       this.close();
-      stats = undefined;
+      this.#descriptor = openToAppend(this.#file);
+      stats = fstatSync(this.#descriptor);
+      this.#inode = stats.ino;
+      this.#size = -1;
     }
-    const descriptor = this.#descriptor ?? this.#open();
-    stats ??= fstatSync(descriptor);
-    if (stats.size !== this.#size) this.#isTorn = isTorn(this.#file, stats.ino);
+    if (stats.size !== this.#size) this.#isTorn = isTorn(this.#file, stats);
     this.#size = stats.size;
-    return descriptor;
-  }
-
-  #open(): number {
-    this.#descriptor = openToAppend(this.#file);
-    this.#size = -1;
     return this.#descriptor;
   }
 
@@ -182,12 +179,11 @@ class FileAudit implements AuditLog {
   }
 }
 
-/** Whether a regular file ends within a line; one that is unreadable or was moved away does not count. */
-function isTorn(file: string, inode: number): boolean {
+/** Whether a regular file ends within a line; one that is unreadable does not count. */
+function isTorn(file: string, stats: Stats): boolean {
+  if (!stats.isFile() || stats.size === 0) return false;
   const last = Buffer.alloc(1);
   try {
-    const stats = statSync(file);
-    if (!stats.isFile() || stats.size === 0 || stats.ino !== inode) return false;
     const descriptor = openSync(file, 'r');
     try {
       return readSync(descriptor, last, 0, 1, stats.size - 1) === 1 && last[0] !== NEWLINE;

@@ -106,11 +106,8 @@ async function serveAsWorker(loaded: LoadedConfig, { opened, sink, tracing }: Pa
       const taken = await takePrepared();
       if (taken === undefined) throw new Error('no configuration is prepared');
       taken.commit();
-      // The file may have been moved by log rotation; the primary writes to it too.
-      opened.audit.reopen();
     },
     abort: async () => (await takePrepared())?.abort(),
-    reopen: () => opened.audit.reopen(),
   });
   const worker = await started;
   onSignals(sink, async () => {

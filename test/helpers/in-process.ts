@@ -178,7 +178,6 @@ class Output {
     record: (...entries) => void this.entries.push(...entries),
     note: (...entries) => void this.entries.push(...entries),
     ensureWritable: () => undefined,
-    reopen: () => undefined,
     close: () => undefined,
   };
 

@@ -174,7 +174,7 @@ t.test('if audit log entries are required, a change that cannot be recorded is n
   const check = () => {
     if (broken) throw unwritable;
   };
-  const audit = { record: check, note: () => undefined, ensureWritable: check, reopen: () => undefined, close: () => undefined };
+  const audit = { record: check, note: () => undefined, ensureWritable: check, close: () => undefined };
   const { request, token, create } = await startInProcess(t, {}, { opened: () => ({ audit }) });
   const headers = { 'Service-Key': await token('user') };
   broken = true;

@@ -4,7 +4,7 @@ import type { LoadedConfig } from '../../config/load.js';
 import type { ShadowDifferenceCounts } from '../../pipeline/shadow.js';
 
 /** Commands from a primary to a worker. */
-export type Command = 'counts' | 'prepare' | 'commit' | 'abort' | 'reopen';
+export type Command = 'counts' | 'prepare' | 'commit' | 'abort';
 /** What a worker tells its primary. The reply to `hello` is the configuration. */
 export type Report = 'hello' | 'serving' | 'ending' | 'final-counts' | 'failure';
 

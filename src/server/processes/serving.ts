@@ -20,7 +20,6 @@ export interface Serving extends ServedUrls {
    * @throws WorkerUnreachable, or Error when a process cannot prepare it
    */
   readonly prepare: (next: LoadedConfig) => Promise<Record<'commit' | 'abort', () => Promise<void>>>;
-  readonly reopenAudit: () => Promise<void>;
   /** Stops accepting, waits for requests in flight, and flushes last-seen data. */
   readonly drain: () => Promise<void>;
 }
@@ -42,12 +41,10 @@ export async function startAlone(
       const { commit, abort } = worker.prepare(next);
       return { commit: async () => commit(), abort };
     },
-    reopenAudit: async () => undefined,
   };
 }
 
 const COUNTS_TIMEOUT_MS = 1_000;
-const REOPEN_TIMEOUT_MS = 1_000;
 const RELOAD_TIMEOUT_MS = 10_000;
 
 async function tell({ worker }: PooledWorker, command: Command, value?: LoadedConfig): Promise<unknown> {
@@ -129,10 +126,6 @@ export async function startWorkers(
         },
         abort: async () => void (await tellAll('abort')),
       };
-    },
-    reopenAudit: async () => {
-      const reopened = pool.configured.map(({ worker }) => askWorker(worker, 'reopen', REOPEN_TIMEOUT_MS));
-      await Promise.allSettled(reopened);
     },
     drain: () => pool.drain(),
   };

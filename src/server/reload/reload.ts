@@ -25,12 +25,6 @@ import { readDirectory } from './read-directory.js';
 const FIRST_RETRY_MS = 1_000;
 const MAX_RETRY_MS = 30_000;
 
-class FilesChanging extends Error {
-  constructor() {
-    super('the files changed while they were read');
-  }
-}
-
 export interface Reloaded {
   /**
    * It is tried again if `postponed` (the files could not be checked or applied at the moment) or
@@ -125,16 +119,12 @@ export class Reloader {
       this.#postponed = 0;
       this.#faulty = [];
       reportCertificate(next.certificate, this.#log);
-      this.#opened.audit.reopen();
       this.#audit('config.reloaded', 'success', reason);
       this.#log.info({ reason, needs_restart: changed }, 'reloaded');
       return { outcome: 'applied', faults: [], needsRestart: changed };
     } catch (error) {
       const faults = faultsOf(error);
       setReloaded(false);
-      // The log may have been rotated all the same, and the old file may soon be deleted.
-      this.#opened.audit.reopen();
-      await this.#serving.reopenAudit();
       this.#audit('config.refused', 'failure', reason);
       this.#faulty =
         error instanceof ConfigError ? [...error.faults.map(({ file }) => file), ...error.reasons] : [];
@@ -147,16 +137,13 @@ export class Reloader {
     }
   }
 
-  /** Reads both files before anything is applied. One of each version would be a state that nobody wrote. */
+  /** Reads both files before anything is applied. */
   async #readFiles() {
-    const before = signaturesOf(this.watched);
     const read = loadConfigToServe(this.#current.file, this.#env);
     const changed = needsRestart(read, this.#current);
     // Settings that need a restart keep their initial values, also in workers that are replaced later.
     const next = keepUntilRestart(read, this.#current, changed);
-    const directory = await readDirectoryOf(next);
-    if (signaturesOf(this.watched) !== before) throw new FilesChanging();
-    return { next, changed, directory };
+    return { next, changed, directory: await readDirectoryOf(next) };
   }
 
   async #applyDirectory({ config }: LoadedConfig, directory: CheckedDirectory | null): Promise<void> {
@@ -191,9 +178,7 @@ async function readDirectoryOf({ config }: LoadedConfig): Promise<CheckedDirecto
 
 function outcomeOf(error: unknown): 'refused' | 'postponed' | 'unconfirmed' {
   if (error instanceof OutcomeUnknown) return 'unconfirmed';
-  return isPassing(error) || error instanceof WorkerUnreachable || error instanceof FilesChanging
-    ? 'postponed'
-    : 'refused';
+  return isPassing(error) || error instanceof WorkerUnreachable ? 'postponed' : 'refused';
 }
 
 /**
@@ -203,7 +188,7 @@ function outcomeOf(error: unknown): 'refused' | 'postponed' | 'unconfirmed' {
 function faultsOf(error: unknown): string[] {
   if (error instanceof ConfigError) return error.faults.map(formatFault);
   const { code, name } = error as NodeJS.ErrnoException;
-  const known = [Unavailable, DirectoryRefused, StoreUnusable, WorkerUnreachable, FilesChanging];
+  const known = [Unavailable, DirectoryRefused, StoreUnusable, WorkerUnreachable];
   if (known.some((kind) => error instanceof kind)) return [(error as Error).message];
   return [`unexpected error: ${name}${code === undefined ? '' : ` (${code})`}`];
 }
