@@ -12,8 +12,6 @@ import type { EpochMs } from '../util/time.js';
 
 /** Maximum wait for the first heartbeat at start, milliseconds. */
 const FIRST_BEAT_MS = 2_000;
-/** Consecutive checks before a warning: sidecars are reloaded one after another. */
-const CONFIRMING_CHECKS = 2;
 
 /** A serving process as a member of the fleet: sends its heartbeats and confirms revocations. */
 export class Membership {
@@ -28,8 +26,6 @@ export class Membership {
   #hasLeft = false;
   /** Whether the absence of heartbeats was reported. */
   #isMissing = false;
-  #differing = 0;
-  #reported = '';
 
   /** @param settled resolves when nothing acts any more for credentials that have ended */
   constructor(
@@ -115,31 +111,13 @@ export class Membership {
       return;
     }
     metrics.fleetSidecars.set(new Set(this.#members.map(({ sidecar }) => sidecar)).size);
-    const hashes = new Set(this.#members.map(({ configHash }) => configHash));
-    metrics.fleetConfigs.set(hashes.size);
-    this.#differing = hashes.size > 1 ? this.#differing + 1 : 0;
-    this.#report();
+    metrics.fleetConfigs.set(new Set(this.#members.map(({ configHash }) => configHash)).size);
   }
 
   #reportMissing({ message }: Error): void {
     if (this.#isMissing || performance.now() - this.#listedAt < LIVE_MS) return;
     this.#isMissing = true;
     this.#log.warn({ reason: message }, 'heartbeats not written; other sidecars take this process for gone');
-  }
-
-  /** Warns about different configurations: one process per sidecar, once per set of them. */
-  #report(): void {
-    const { sidecar, id, configHash } = this.#self;
-    if (this.#members.find((each) => each.sidecar === sidecar)?.id !== id) return;
-    if (this.#differing < CONFIRMING_CHECKS) {
-      if (this.#differing === 0) this.#reported = '';
-      return;
-    }
-    const others = this.#members.filter((each) => each.configHash !== configHash);
-    const found = [...new Set(others.map((each) => `${each.name} ${each.configHash}`))].join(', ');
-    if (found === this.#reported) return;
-    this.#reported = found;
-    this.#log.warn({ config_hash: configHash, others: found }, 'sidecars run different configurations');
   }
 }
 
