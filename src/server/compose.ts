@@ -86,26 +86,26 @@ async function serveAsWorker(loaded: LoadedConfig, { opened, sink, tracing }: Pa
   const started = startWorker(loaded, opened, sink.log, tracing);
   let prepared: ReturnType<Worker['prepare']> | undefined;
   /** Each prepared configuration is committed or aborted once: an earlier one may be in use. */
-  const takePrepared = async () => {
-    await started;
+  const takePrepared = () => {
     const taken = prepared;
     prepared = undefined;
     return taken;
   };
   const counts = async (): Promise<Counts> => ({
     metrics: await readMetrics(),
-    casualties: (await started).casualties(),
+    casualties: await (await started).casualties(),
   });
   // Commands that arrive during the start wait for its end.
   answerPrimary({
     counts,
     prepare: async (next) => {
-      prepared = (await started).prepare(next as LoadedConfig);
+      prepared = started.then((worker) => worker.prepare(next as LoadedConfig));
+      await prepared;
     },
     commit: async () => {
       const taken = await takePrepared();
       if (taken === undefined) throw new Error('no configuration is prepared');
-      taken.commit();
+      await taken.commit();
     },
     abort: async () => (await takePrepared())?.abort(),
   });

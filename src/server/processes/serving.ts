@@ -32,16 +32,7 @@ export async function startAlone(
 ): Promise<Serving> {
   const worker = await startWorker(loaded, opened, log, tracing);
   metrics.servingWorkers.set(1);
-  return {
-    ...worker,
-    size: () => 1,
-    metrics: renderMetrics,
-    casualties: async () => worker.casualties(),
-    prepare: async (next) => {
-      const { commit, abort } = worker.prepare(next);
-      return { commit: async () => commit(), abort };
-    },
-  };
+  return { ...worker, size: () => 1, metrics: renderMetrics };
 }
 
 const COUNTS_TIMEOUT_MS = 1_000;

@@ -84,23 +84,18 @@ export async function startWorker(loaded: LoadedConfig, opened: OpenedStore, log
           fault,
           answerOf: denial,
         });
-  const grpc = grpcAddress === null ? null : (await loadGrpc()).createGrpcServer(limits, serving, fault);
+  // The gRPC library is loaded only where it is used.
+  const grpcModule = grpcAddress && (await import('../../listeners/decision/grpc/server.js'));
+  const grpc = grpcModule && grpcModule.createGrpcServer(limits, serving, fault);
   const servers = [server, decision, grpc].filter((each) => each !== null);
   limitConnections(servers, limits.connections, log);
   // All workers must listen in this order: ports that the system picks are shared by request order.
-  const listenToAll = async () => ({
+  const urls = {
     url: await listen(server, address, 'listen'),
-    decisionUrl:
-      decision === null || decisionAddress === null
-        ? null
-        : await listen(decision, decisionAddress, 'decision'),
-    grpcUrl: grpc === null || grpcAddress === null ? null : await listen(grpc, grpcAddress, 'decision.grpc'),
-  });
-  const { url, decisionUrl, grpcUrl } = await listenToAll().catch(async (error: unknown) => {
-    // It never serves, so no receipt may wait for it.
-    await member.leave();
-    throw error;
-  });
+    decisionUrl: decision && decisionAddress && (await listen(decision, decisionAddress, 'decision')),
+    grpcUrl: grpc && grpcAddress && (await listen(grpc, grpcAddress, 'decision.grpc')),
+  };
+  const { url } = urls;
   member.update({ name: nameOf(url.slice(url.lastIndexOf(':') + 1)) });
   const settle = async (old: Runtime): Promise<void> => {
     if (!retiring.delete(old)) return;
@@ -111,23 +106,18 @@ export async function startWorker(loaded: LoadedConfig, opened: OpenedStore, log
       );
   };
   return {
-    url,
-    decisionUrl,
-    grpcUrl,
+    ...urls,
     /** Decisions that the shadow policy would change; empty without one. */
-    casualties: () => (differences === null ? [] : [differences.counts()]),
+    casualties: async () => (differences === null ? [] : [differences.counts()]),
     /** Builds everything that another configuration needs. `commit` makes it take over. */
-    prepare: (next: LoadedConfig) => {
+    prepare: async (next: LoadedConfig) => {
       const nextDifferences = shadowDifferencesOf(next, differences);
       const prepared = runtimeOf(next, nextDifferences);
       // An error is reported by the first request that needs the module.
       loadModules(next.config).catch(() => undefined);
       return {
-        commit: () => {
-          if (closed) {
-            void prepared.close();
-            return;
-          }
+        commit: async () => {
+          if (closed) return prepared.close();
           const old = runtime;
           retiring.add(old);
           old.retire();
@@ -141,7 +131,7 @@ export async function startWorker(loaded: LoadedConfig, opened: OpenedStore, log
           useSettings(log, logSettings(next));
           if (next.certificate !== null) server.useCertificate?.(next.certificate);
         },
-        abort: () => prepared.close(),
+        abort: prepared.close,
       };
     },
     drain: async () => {
@@ -154,9 +144,6 @@ export async function startWorker(loaded: LoadedConfig, opened: OpenedStore, log
     },
   };
 }
-
-/** Loads the gRPC library only where it is used. */
-const loadGrpc = async () => import('../../listeners/decision/grpc/server.js');
 
 const IDLE_SWEEP_MS = 50;
 /**
