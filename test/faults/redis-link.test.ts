@@ -169,7 +169,7 @@ t.test('warns about settings that make a fleet unsafe', async (t) => {
   redis.cli('ACL', 'SETUSER', 'untracked', 'on', '>secret-of-redis', '~*', '&*', '+@all', '-client|tracking');
   const store = { type: 'redis', sealing_key: SEALING_KEY, url: redis.url };
   const first = await startFixture(t, { store });
-  await until(() => first.server.stdout().includes('Redis may lose acknowledged writes'), 'the warning');
+  await until(() => first.server.stdout().includes('the store may lose acknowledged writes'), 'the warning');
   await matchLog(t, first.server, /"reason":"the append-only file is off, [^"]*set appendonly yes"/);
   t.match(await freshMetrics(first.server.admin), /^latchkey_clock_skew_seconds 0(\.0\d*)?$/m);
   for (const [name, value] of [['maxmemory', '100mb'], ['maxmemory-policy', 'allkeys-lru']] as const)

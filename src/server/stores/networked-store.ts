@@ -100,13 +100,7 @@ export async function emitOpenQuestions(feed: Feed, kv: Kv): Promise<void> {
  *
  * @param dataLossRisks returns the reasons
  */
-export function reportLink(
-  feed: Feed,
-  log: Log,
-  name: 'Redis' | 'PostgreSQL',
-  dataLossRisks: () => Promise<readonly string[]>,
-): void {
-  const isRedis = name === 'Redis';
+export function reportLink(feed: Feed, log: Log, dataLossRisks: () => Promise<readonly string[]>): void {
   let skewed = false;
   let knownRisks: readonly string[] = [];
   /** Warns of each reason once, also of those that arise later. If the store cannot say, it is asked again. */
@@ -114,10 +108,7 @@ export function reportLink(
     dataLossRisks().then(
       (reasons) => {
         for (const reason of reasons.filter((each) => !knownRisks.includes(each)))
-          log.warn(
-            { reason },
-            isRedis ? 'Redis may lose acknowledged writes' : 'PostgreSQL may lose acknowledged writes',
-          );
+          log.warn({ reason }, 'the store may lose acknowledged writes');
         knownRisks = reasons;
       },
       () => undefined,
@@ -144,14 +135,8 @@ export function reportLink(
   feed.on('skew', (ms) => {
     storeMetrics.clockSkew.set(Math.abs(ms) / 1000);
     const apart = Math.abs(ms) > MAX_SKEW_MS;
-    const fields = { seconds: Math.round(ms / 1000) };
     if (apart && !skewed)
-      log.warn(
-        fields,
-        isRedis
-          ? 'clock skew between this machine and Redis'
-          : 'clock skew between this machine and PostgreSQL',
-      );
+      log.warn({ seconds: Math.round(ms / 1000) }, 'clock skew between this machine and the store');
     skewed = apart;
     warnOfLoss();
   });

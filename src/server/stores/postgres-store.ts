@@ -42,9 +42,7 @@ export async function openPostgres(
     feed.emit('changed', null);
     emitOpenQuestions(feed, kv).catch(() => undefined);
   });
-  reportLink(feed, log, 'PostgreSQL', async () =>
-    (await client.query(RISKS)).map(([name]) => `${name as string} is off`),
-  );
+  reportLink(feed, log, async () => (await client.query(RISKS)).map(([name]) => `${name as string} is off`));
   const link = new ChangesLink(client, feed);
   return {
     store,

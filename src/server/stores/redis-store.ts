@@ -76,7 +76,7 @@ export async function openRedis(
   feed.on('changed', (keys) => {
     if (keys?.some((key) => BEGINNING_KEYS.includes(key)) === true) reapply();
   });
-  reportLink(feed, log, 'Redis', async () => dataLossRisks(client));
+  reportLink(feed, log, async () => dataLossRisks(client));
   client.events = {
     changing: async (change, make) => {
       const note = creations.noting(change, (key) => redis.kv.recent(key));
