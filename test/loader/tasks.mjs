@@ -154,7 +154,6 @@ const TOGETHER = Object.entries({
     'upgrade',
     'webhooks',
     'worker-counts',
-    'worker-pool',
   ]
     .map((name) => `server/${name}.`)
     .concat('webhooks/', 'bench/'),
