@@ -23,8 +23,7 @@ import { applyAtStart } from './reload/directory-file.js';
 import { Reloader, reportCertificate, signaturesOf, watchedFiles, watchFiles } from './reload/reload.js';
 import { shadowReport } from './shadow.js';
 import { startCleaning } from './stores/cleaning.js';
-import { type OpenedStore, openStore } from './stores/open-store.js';
-import { createStoreReadiness, servedFromCacheMs } from './stores/open-store.js';
+import { createStoreReadiness, type OpenedStore, openStore, servedFromCacheMs } from './stores/open-store.js';
 import { Webhooks } from './webhooks.js';
 
 interface ServeOptions {
@@ -137,13 +136,13 @@ async function serveAsPrimary(options: ServeOptions, parts: Parts): Promise<void
       ? await startAlone(loaded, opened, log, tracing)
       : await startWorkers(loaded, count, opened, sink);
   reportCertificate(loaded.certificate, log);
-  const webhooks: Webhooks = new Webhooks(opened, () => reloader.current.config, log);
-  const reloader = new Reloader(loaded, opened, serving, options.env ?? process.env, log, () => {
+  const webhooks = new Webhooks(opened, log);
+  const reloader = new Reloader(loaded, opened, serving, options.env ?? process.env, log, (next) => {
     late.applied();
-    webhooks.refresh();
+    webhooks.use(next.config);
   });
   late.retry(async () => reloader.applyDirectory());
-  webhooks.refresh();
+  webhooks.use(config);
   const stopCleaning = startCleaning(opened, log, () => reloader.current.config.tokens);
   const watching = watchFiles(
     () => reloader.watched,
@@ -176,10 +175,7 @@ async function serveAsPrimary(options: ServeOptions, parts: Parts): Promise<void
       resendWebhooks: (endpoint, ids) => webhooks.resend(endpoint, ids),
     },
     log,
-  ).catch(async (error: unknown) => {
-    await serving.drain();
-    throw error;
-  });
+  );
   onSignals(
     sink,
     async () => {
@@ -199,15 +195,12 @@ async function serveAsPrimary(options: ServeOptions, parts: Parts): Promise<void
     () => void reloader.reload('SIGHUP'),
   );
   opened.audit.record({ event: 'server.started', outcome: 'success', actor: null });
-  const urls = {
+  const open = openRoutes(config);
+  const ready = {
     listen: serving.url,
     admin: admin.url,
     decision: serving.decisionUrl ?? undefined,
     decision_grpc: serving.grpcUrl ?? undefined,
-  };
-  const open = openRoutes(config);
-  const ready = {
-    ...urls,
     workers: count,
     config: loaded.file,
     ...(open.length > 0 && { open_routes: open }),

@@ -1,5 +1,6 @@
 import { createLogThrottle, formatTime, type EpochMs } from '../util/time.js';
 import type { Config } from '../config/schema/config.js';
+import type { AuditLog } from '../observe/audit.js';
 import type { Log } from '../observe/log.js';
 import { webhookMetrics } from '../observe/metrics.js';
 import { type EndpointStatus, NO_COUNTS } from '../store/core/events.js';
@@ -19,40 +20,45 @@ const delivered: Deliver = async (...attempt) => (await import('../webhooks/deli
 
 /** Sends webhooks while this process is the fleet's sender, and reports their state. */
 export class Webhooks {
-  readonly #opened: Pick<OpenedStore, 'store' | 'audit'>;
-  readonly #config: () => Pick<Config, 'webhooks'>;
+  readonly #store: WebhookStore;
+  readonly #audit: AuditLog;
   readonly #log: Log;
   #endpoints: readonly WebhookEndpoint[] = [];
   #sends = false;
   #running: { readonly sender: WebhookSender; readonly timer: NodeJS.Timeout } | undefined;
   #seen = new Map<string, EndpointStatus>();
 
-  constructor(
-    opened: Pick<OpenedStore, 'store' | 'audit'>,
-    config: () => Pick<Config, 'webhooks'>,
-    log: Log,
-  ) {
-    this.#opened = opened;
-    this.#config = config;
+  constructor({ store, audit }: Pick<OpenedStore, 'store' | 'audit'>, log: Log) {
+    this.#store = store.webhooks;
+    this.#audit = audit;
     this.#log = log;
   }
 
-  /** Applies the endpoints of the current configuration. Nothing runs until there is one. */
-  refresh(): void {
-    this.#endpoints = this.#config().webhooks.map(endpointOf);
-    if (this.#endpoints.length === 0) showStatuses([]);
+  /** Sends to the endpoints of a configuration. Nothing runs until there is one. */
+  use({ webhooks }: Pick<Config, 'webhooks'>): void {
+    this.#endpoints = webhooks.map(endpointOf);
     if (this.#running !== undefined || this.#endpoints.length === 0) return;
     const events = createSenderEvents(this.#log, (sends) => (this.#sends = sends));
-    const sender = new WebhookSender(this.#opened.store.webhooks, () => this.#endpoints, delivered, events);
+    const sender = new WebhookSender(this.#store, () => this.#endpoints, delivered, events);
     const refreshStatus = () => void this.#refreshStatus().catch(events.failed);
     this.#running = { sender, timer: setInterval(refreshStatus, STATUS_MS).unref() };
     refreshStatus();
     sender.start();
   }
 
+  /** Returns the state of webhooks for operators, without URL paths, queries or secrets. */
   async report() {
-    const ids = this.#endpoints.map(({ id }) => id);
-    return { sender: this.#sends, ...(await webhookReport(this.#opened.store.webhooks, ids)) };
+    const configured = this.#endpoints.map(({ id }) => id);
+    const statuses = await this.#store.status();
+    const unused = configured.filter((id) => !statuses.some(({ endpoint }) => endpoint === id));
+    const all = [...statuses, ...unused.map((endpoint) => ({ ...UNUSED, endpoint }))];
+    const endpoints = all
+      .map((status) => endpointObject(status, configured.includes(status.endpoint)))
+      .toSorted((a, b) => (a.endpoint < b.endpoint ? -1 : 1));
+    const deadLetters = [];
+    for (const { endpoint } of statuses)
+      for (const dead of await this.#store.listDead(endpoint)) deadLetters.push(deadObject(endpoint, dead));
+    return { sender: this.#sends, endpoints, dead_letters: deadLetters };
   }
 
   /**
@@ -61,14 +67,13 @@ export class Webhooks {
    * @returns the resent events per endpoint; undefined when the endpoint is unknown
    */
   async resend(endpoint: string | undefined, ids: readonly string[] | null) {
-    const { store, audit } = this.#opened;
-    const ofStore = (await store.webhooks.status()).map((each) => each.endpoint);
+    const ofStore = (await this.#store.status()).map((each) => each.endpoint);
     const known = new Set([...this.#endpoints.map(({ id }) => id), ...ofStore]);
     if (endpoint !== undefined && !known.has(endpoint)) return undefined;
     const all = [];
     for (const each of endpoint === undefined ? known : [endpoint]) {
-      const target = { endpoint: each, resent: await store.webhooks.resend(each, ids) };
-      audit.note({ event: 'webhooks.resent', outcome: 'success', target, actor: null });
+      const target = { endpoint: each, resent: await this.#store.resend(each, ids) };
+      this.#audit.note({ event: 'webhooks.resent', outcome: 'success', target, actor: null });
       all.push(target);
     }
     return all;
@@ -80,10 +85,8 @@ export class Webhooks {
   }
 
   async #refreshStatus(): Promise<void> {
-    if (this.#endpoints.length === 0) return;
-    const statuses = await this.#opened.store.webhooks.status();
-    const configured = new Set(this.#endpoints.map(({ id }) => id));
-    const shown = statuses.filter(({ endpoint }) => configured.has(endpoint));
+    const statuses = await this.#store.status();
+    const shown = statuses.filter(({ endpoint }) => this.#endpoints.some(({ id }) => id === endpoint));
     showStatuses(shown);
     for (const status of shown) this.#reportDrops(status);
     this.#seen = new Map(shown.map((status) => [status.endpoint, status]));
@@ -151,22 +154,6 @@ function createSenderEvents(log: Log, onSending: (sends: boolean) => void): Send
         log.warn({ err: error, suppressed }, 'webhooks not sent; store unavailable');
     },
   };
-}
-
-/** Returns the state of webhooks for operators, without URL paths, queries or secrets. */
-async function webhookReport(store: WebhookStore, configured: readonly string[]) {
-  const statuses = await store.status();
-  const known = new Set(statuses.map(({ endpoint }) => endpoint));
-  const endpoints = [
-    ...statuses.map((status) => endpointObject(status, configured.includes(status.endpoint))),
-    ...configured
-      .filter((endpoint) => !known.has(endpoint))
-      .map((endpoint) => endpointObject({ ...UNUSED, endpoint }, true)),
-  ].toSorted((a, b) => (a.endpoint < b.endpoint ? -1 : 1));
-  const deadLetters = [];
-  for (const { endpoint } of statuses)
-    for (const dead of await store.listDead(endpoint)) deadLetters.push(deadObject(endpoint, dead));
-  return { endpoints, dead_letters: deadLetters };
 }
 
 const UNUSED: Omit<EndpointStatus, 'endpoint'> = { ...NO_COUNTS, oldestAt: null, dead: 0 };

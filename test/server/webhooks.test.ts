@@ -34,12 +34,12 @@ t.test('the sending process logs and counts dropped webhooks', async (t) => {
     return [{ endpoint: id, ...counts, ...times, lastError: null }];
   };
   const opened = { store: { ...store, webhooks: { ...store.webhooks, status } }, audit };
-  const webhooks = new Webhooks(opened, () => ({ webhooks: [webhook] }), log);
+  const webhooks = new Webhooks(opened, log);
   t.teardown(async () => {
     await webhooks.stop();
     await store.maintenance.close();
   });
-  webhooks.refresh();
+  webhooks.use({ webhooks: [webhook] });
   const dropped = () => lines.find((line) => (line as { msg: string }).msg.startsWith('webhooks dropped'));
   await until(() => dropped() !== undefined, 'it is logged');
   t.same(dropped(), {

@@ -67,12 +67,7 @@ export function tuneHeap(): void {
  * @param serves whether this process serves requests; if not, it may still send webhooks
  */
 export async function loadModules(
-  {
-    directory,
-    jwt_issuers,
-    login,
-    webhooks,
-  }: Pick<Config, 'directory' | 'jwt_issuers' | 'login' | 'webhooks'>,
+  { directory, jwt_issuers, login, webhooks }: Config,
   serves = true,
 ): Promise<void> {
   const sends = webhooks.length > 0;

@@ -44,7 +44,7 @@ export class Reloader {
   readonly #serving: Serving;
   readonly #env: NodeJS.ProcessEnv;
   readonly #log: Log;
-  readonly #onReloaded: () => void;
+  readonly #onReloaded: (next: LoadedConfig) => void;
   #running: Promise<unknown> = Promise.resolve();
   #waiting: Promise<Reloaded> | undefined;
   #retry: NodeJS.Timeout | undefined;
@@ -59,7 +59,7 @@ export class Reloader {
     serving: Serving,
     env: NodeJS.ProcessEnv,
     log: Log,
-    onReloaded: () => void = () => undefined,
+    onReloaded: (next: LoadedConfig) => void = () => undefined,
   ) {
     this.#onReloaded = onReloaded;
     this.#current = current;
@@ -113,7 +113,7 @@ export class Reloader {
       await prepared.commit();
       this.#current = next;
       this.#opened.store.webhooks.subscribe(subscriptionsOf(next.config));
-      this.#onReloaded();
+      this.#onReloaded(next);
       useSettings(this.#log, logSettings(next));
       setReloaded(true);
       this.#postponed = 0;
