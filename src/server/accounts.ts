@@ -114,14 +114,10 @@ export function openOidc(
   { store, sealer }: Pick<OpenedStore, 'store' | 'sealer'>,
   log: Log,
 ): EndpointServices['oidc'] {
-  const {
-    login,
-    interface: { ui },
-    directory,
-  } = config;
+  const { login, directory } = config;
   const { public_url: origin } = login;
   if (login.oidc.length === 0 || origin === null) return null;
-  const pageUrl = `${origin}${ui.path}`;
+  const pageUrl = `${origin}${config.interface.ui.path}`;
   return {
     logins: new ProviderLogins(config, pageUrl, store, sealer, createOidcEvents(log)),
     pageUrl,

@@ -8,22 +8,28 @@ import { openRoutes } from '../config/derived.js';
 import type { LoadedConfig } from '../config/load.js';
 import { logSettings, maskSecrets } from '../config/mask.js';
 import { reportEvictionsTo } from '../observe/evictions.js';
-import { createLog, destinationOf, type LogSink, logWarnings, settingsOf } from '../observe/log.js';
+import { createLog, destinationOf, logWarnings, settingsOf } from '../observe/log.js';
 import { metrics, readMetrics, startProcessMetrics } from '../observe/metrics.js';
-import type { Tracing } from '../observe/tracing/spans.js';
 import { readVersion } from '../files/files.js';
 import { startAdmin } from './admin.js';
 import { checkSigningKeys } from './accounts.js';
 import { watchProviders } from './online-checks.js';
 import { answerPrimary, type Counts, reportToPrimary, type ServedUrls } from './processes/messages.js';
-import { loadModules, notifyReady, onSignals, startTracing, tuneHeap } from './processes/process.js';
+import {
+  loadModules,
+  notifyReady,
+  onSignals,
+  type ServerParts,
+  startTracing,
+  tuneHeap,
+} from './processes/process.js';
 import { startAlone, startWorkers } from './processes/serving.js';
 import { startWorker, type Worker } from './processes/worker.js';
 import { applyAtStart } from './reload/directory-file.js';
 import { Reloader, reportCertificate, signaturesOf, watchedFiles, watchFiles } from './reload/reload.js';
 import { shadowReport } from './shadow.js';
 import { startCleaning } from './stores/cleaning.js';
-import { createStoreReadiness, type OpenedStore, openStore, servedFromCacheMs } from './stores/open-store.js';
+import { createStoreReadiness, openStore, servedFromCacheMs } from './stores/open-store.js';
 import { Webhooks } from './webhooks.js';
 
 interface ServeOptions {
@@ -63,26 +69,19 @@ async function start(options: ServeOptions): Promise<void> {
     serves,
     auditFailed: () => metrics.auditFailures.inc(),
   });
-  const parts = { opened, sink, tracing, seen };
+  const parts = { opened, sink, tracing };
   if (cluster.isWorker) await serveAsWorker(options.loaded, parts);
   else {
-    await serveAsPrimary(options, parts).catch(async (error: unknown) => {
+    await serveAsPrimary(options, parts, seen).catch(async (error: unknown) => {
       await sink.flush();
       throw error;
     });
   }
 }
 
-interface Parts {
-  readonly opened: OpenedStore;
-  readonly sink: LogSink;
-  readonly tracing: Tracing | undefined;
-  /** Signatures of the watched files at the start, which may take long. */
-  readonly seen: string;
-}
-
-async function serveAsWorker(loaded: LoadedConfig, { opened, sink, tracing }: Parts): Promise<void> {
-  const started = startWorker(loaded, opened, sink.log, tracing);
+async function serveAsWorker(loaded: LoadedConfig, parts: ServerParts): Promise<void> {
+  const { opened, sink, tracing } = parts;
+  const started = startWorker(loaded, parts);
   let prepared: ReturnType<Worker['prepare']> | undefined;
   /** Each prepared configuration is committed or aborted once: an earlier one may be in use. */
   const takePrepared = () => {
@@ -123,7 +122,8 @@ async function serveAsWorker(loaded: LoadedConfig, { opened, sink, tracing }: Pa
   process.once('disconnect', () => process.exit(1));
 }
 
-async function serveAsPrimary(options: ServeOptions, parts: Parts): Promise<void> {
+/** @param seen signatures of the watched files at the start, which may take long */
+async function serveAsPrimary(options: ServeOptions, parts: ServerParts, seen: string): Promise<void> {
   const { opened, sink, tracing } = parts;
   const { loaded } = options;
   const { config } = loaded;
@@ -131,10 +131,7 @@ async function serveAsPrimary(options: ServeOptions, parts: Parts): Promise<void
   const late = await applyAtStart(loaded, opened, log);
   await checkSigningKeys(config, opened);
   const count = workersOf(loaded);
-  const serving =
-    count === 1
-      ? await startAlone(loaded, opened, log, tracing)
-      : await startWorkers(loaded, count, opened, sink);
+  const serving = count === 1 ? await startAlone(loaded, parts) : await startWorkers(loaded, count, parts);
   reportCertificate(loaded.certificate, log);
   const webhooks = new Webhooks(opened, log);
   const reloader = new Reloader(loaded, opened, serving, options.env ?? process.env, log, (next) => {
@@ -146,7 +143,7 @@ async function serveAsPrimary(options: ServeOptions, parts: Parts): Promise<void
   const stopCleaning = startCleaning(opened, log, () => reloader.current.config.tokens);
   const watching = watchFiles(
     () => reloader.watched,
-    parts.seen,
+    seen,
     () => void reloader.reload('a changed file'),
   );
 

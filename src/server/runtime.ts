@@ -76,13 +76,8 @@ export function createRuntime(
   const logFault = createFaultLog(log);
   const names = vendorNames(config.interface);
   const { sites, policy } = compilePolicy(config, lines);
-  const {
-    lastSeen,
-    sessions,
-    tokens,
-    logins,
-    close: closeAccounts,
-  } = openAccounts(config, opened, log, logFault);
+  const accounts = openAccounts(config, opened, log, logFault);
+  const { lastSeen, sessions, tokens, logins } = accounts;
   const { ui, account_endpoints: hasSudo } = config.interface;
   const ownership = new Ownership(tokens, policy, config.tokens.limits);
   const { assertion } = config.identity;
@@ -213,15 +208,13 @@ export function createRuntime(
     isTrustedProxy: (peer: PeerSocket) => isTrustedProxy(readClient, peer),
     recheck,
     streamRecheck: config.proxy.stream_recheck,
-    addresses: () => upstreams.addressStates(),
-    /** Requests in flight continue, and health checks stop. Idle connections close by themselves. */
-    retire: () => upstreams.stopChecks(),
+    /** Requests in flight continue after `stopChecks`; idle connections close by themselves. */
+    upstreams,
     /** Flushes last-seen data, but closes no connection. */
-    settle: closeAccounts,
-    loads: () => upstreams.loads(),
+    closeAccounts: accounts.close,
     /** Flushes last-seen data and closes the upstream connections, but not the store. */
     close: async () => {
-      await closeAccounts();
+      await accounts.close();
       upstreams.close();
     },
   };

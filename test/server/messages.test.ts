@@ -18,7 +18,7 @@ t.test('a worker that has just died is reported, and does not end the primary', 
   // It is dead, and this process has not noticed.
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 200);
   t.ok(worker.isConnected());
-  await t.rejects(askWorker(worker, 'counts', 5_000), { message: /EPIPE/ });
+  await t.rejects(askWorker(worker.process, 'counts', 5_000), { message: /EPIPE/ });
 });
 
 t.test('commands right after the configuration wait until the worker has handlers, in order', async (t) => {
@@ -40,12 +40,15 @@ t.test('commands right after the configuration wait until the worker has handler
     const hello = () => {
       // Sent before and after the worker can have read its configuration.
       process.nextTick(() => {
-        const asks = [askWorker(worker, 'prepare', 5_000, 'next'), askWorker(worker, 'commit', 5_000)];
-        setTimeout(() => answered(Promise.all([...asks, askWorker(worker, 'counts', 5_000)])), 100);
+        const asks = [
+          askWorker(worker.process, 'prepare', 5_000, 'next'),
+          askWorker(worker.process, 'commit', 5_000),
+        ];
+        setTimeout(() => answered(Promise.all([...asks, askWorker(worker.process, 'counts', 5_000)])), 100);
       });
       return { file: 'first' };
     };
-    answer(worker, { hello });
+    answer(worker.process, { hello });
   });
   const config = { file: 'first' };
   const asked = ['prepare', 'commit', 'counts'];

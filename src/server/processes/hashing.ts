@@ -1,5 +1,6 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { type Hasher, type HashParameters, passwordsBusy } from '../../accounts/passwords.js';
+import type { Log } from '../../observe/log.js';
 import { ask, signalChild, WorkerUnreachable } from './messages.js';
 
 const PROGRAM = new URL('./hashing-child.js', import.meta.url);
@@ -27,16 +28,15 @@ type End = { readonly code: number | string | null; readonly signal: NodeJS.Sign
  */
 export class HashingProcess implements Hasher {
   readonly #concurrency: number;
-  readonly #onEnd: (ended: End) => void;
+  readonly #log: Log;
   #child: ChildProcess | undefined;
   #failures = 0;
   #mayStartAt = 0;
   #closed = false;
 
-  /** @param onEnd called when the process ended by itself */
-  constructor(concurrency: number, onEnd: (ended: End) => void) {
+  constructor(concurrency: number, log: Log) {
     this.#concurrency = concurrency;
-    this.#onEnd = onEnd;
+    this.#log = log;
   }
 
   async hash(password: string, parameters: HashParameters): Promise<string> {
@@ -102,6 +102,7 @@ export class HashingProcess implements Hasher {
       const wait = Math.min(MAX_RESTART_MS, FIRST_RESTART_MS * 2 ** (this.#failures - 2));
       this.#mayStartAt = performance.now() + wait;
     }
-    if (!this.#closed) this.#onEnd(ended);
+    if (!this.#closed)
+      this.#log.warn(ended, 'password hashing process exited; the next login starts a new one');
   }
 }

@@ -1,5 +1,4 @@
 import type { ChildProcess } from 'node:child_process';
-import type { Worker as ClusterWorker } from 'node:cluster';
 import type { LoadedConfig } from '../../config/load.js';
 import type { ShadowDifferenceCounts } from '../../pipeline/shadow.js';
 
@@ -28,7 +27,7 @@ const HELLO_TIMEOUT_MS = 10_000;
 export class WorkerUnreachable extends Error {}
 
 /** The other end of the channel between two processes. */
-type Peer = ClusterWorker | ChildProcess | NodeJS.Process;
+type Peer = ChildProcess | NodeJS.Process;
 
 interface Message {
   /** Number of a question. */
@@ -66,12 +65,8 @@ export async function ask(peer: Peer, name: string, value?: unknown, timeout?: n
 
 function post(peer: Peer, message: Message, failed: (reason: string) => void): void {
   // Without a callback, Node would emit the error and end this process.
-  if (peer.send === undefined || !isConnected(peer)) failed('it has already exited');
+  if (peer.send === undefined || !peer.connected) failed('it has already exited');
   else peer.send(message, undefined, undefined, (error: Error | null) => error && failed(error.message));
-}
-
-function isConnected(peer: Peer): boolean {
-  return 'isConnected' in peer ? peer.isConnected() : peer.connected;
 }
 
 async function reply(peer: Peer, { latchkey, name, value }: Message, handlers: Handlers<string>) {
@@ -89,13 +84,13 @@ async function reply(peer: Peer, { latchkey, name, value }: Message, handlers: H
  * @throws WorkerUnreachable when it is gone or does not reply in time; Error when it fails
  */
 export async function askWorker(
-  worker: ClusterWorker,
+  worker: ChildProcess,
   command: Command,
   timeout: number,
   value?: unknown,
 ): Promise<unknown> {
   return ask(worker, command, value, timeout).catch((error: Error) => {
-    error.message = `worker ${worker.process.pid}: ${error.message}`;
+    error.message = `worker ${worker.pid}: ${error.message}`;
     throw error;
   });
 }

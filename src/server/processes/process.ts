@@ -5,7 +5,15 @@ import type { Config } from '../../config/schema/config.js';
 import type { Log, LogSink } from '../../observe/log.js';
 import { metrics } from '../../observe/metrics.js';
 import type { Tracing } from '../../observe/tracing/spans.js';
+import type { OpenedStore } from '../stores/open-store.js';
 import { isEnd, releaseSignals } from './early-signals.js';
+
+/** What every process of a server opens first. */
+export interface ServerParts {
+  readonly opened: OpenedStore;
+  readonly sink: LogSink;
+  readonly tracing: Tracing | undefined;
+}
 
 /**
  * SIGTERM or SIGINT drains the process and exits with 0; a second one exits at once, except in a worker.

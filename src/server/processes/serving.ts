@@ -1,14 +1,13 @@
-import cluster, { type Worker as ClusterWorker } from 'node:cluster';
+import type { ChildProcess } from 'node:child_process';
+import cluster from 'node:cluster';
 import type { LoadedConfig } from '../../config/load.js';
 import type { LogSink } from '../../observe/log.js';
 import { metrics, readMetrics, renderMetrics, renderSum, sumOfCounts } from '../../observe/metrics.js';
-import type { Tracing } from '../../observe/tracing/spans.js';
 import type { ShadowDifferenceCounts } from '../../pipeline/shadow.js';
 import type { FleetStore } from '../../store/core/fleet.js';
 import { MAX_TIMER_MS } from '../../util/time.js';
 import { noteDeath, ownSidecar } from '../fleet.js';
 import { sumDifferences } from '../shadow.js';
-import type { OpenedStore } from '../stores/open-store.js';
 import {
   answer,
   askWorker,
@@ -18,6 +17,7 @@ import {
   type ServedUrls,
   signalChild,
 } from './messages.js';
+import type { ServerParts } from './process.js';
 import { startWorker } from './worker.js';
 
 /** Whatever serves the public port: this process, or the workers that it supervises. */
@@ -34,13 +34,8 @@ export interface Serving extends ServedUrls {
   readonly drain: () => Promise<void>;
 }
 
-export async function startAlone(
-  loaded: LoadedConfig,
-  opened: OpenedStore,
-  log: LogSink['log'],
-  tracing: Tracing | undefined,
-): Promise<Serving> {
-  const worker = await startWorker(loaded, opened, log, tracing);
+export async function startAlone(loaded: LoadedConfig, parts: ServerParts): Promise<Serving> {
+  const worker = await startWorker(loaded, parts);
   metrics.servingWorkers.set(1);
   return { ...worker, size: () => 1, metrics: renderMetrics };
 }
@@ -49,11 +44,10 @@ export async function startAlone(
 export async function startWorkers(
   loaded: LoadedConfig,
   count: number,
-  { store }: OpenedStore,
-  sink: LogSink,
+  { opened, sink }: ServerParts,
 ): Promise<Serving> {
   ownSidecar();
-  const workers = new Workers(loaded, store.fleet, sink);
+  const workers = new Workers(loaded, opened.store.fleet, sink);
   const urls = await workers.start(count);
   return {
     ...urls,
@@ -81,7 +75,7 @@ const KILL_AFTER_MS = 5_000;
 
 /** A worker process, from its fork to its exit. */
 interface Member {
-  readonly worker: ClusterWorker;
+  readonly worker: ChildProcess;
   readonly startedAt: number;
   isConfigured: boolean;
   /** An `ending` worker accepts no more connections and finishes its requests in flight. */
@@ -108,7 +102,7 @@ class Workers {
     this.#sink = sink;
     // After a drain there are no workers. If the process exits earlier, a hanging worker must not survive.
     process.once('exit', () => {
-      for (const { worker } of this.#members) signalChild(worker.process, 'SIGKILL');
+      for (const { worker } of this.#members) signalChild(worker, 'SIGKILL');
     });
   }
 
@@ -169,8 +163,8 @@ class Workers {
   #killUncommitted({ worker, phase }: Member): void {
     // One that was ending anyway is replaced already.
     if (phase !== 'ending')
-      this.#sink.log.warn({ worker_pid: worker.process.pid }, 'worker did not reload; replacing it');
-    signalChild(worker.process, 'SIGKILL');
+      this.#sink.log.warn({ worker_pid: worker.pid }, 'worker did not reload; replacing it');
+    signalChild(worker, 'SIGKILL');
   }
 
   /** Ends the workers, and kills those that do not exit in time. */
@@ -178,13 +172,13 @@ class Workers {
     this.#draining = true;
     const exits = Array.from(this.#members, async (member) => {
       this.#leaves(member);
-      signalChild(member.worker.process, 'SIGTERM');
+      signalChild(member.worker, 'SIGTERM');
       return new Promise((resolve) => member.worker.once('exit', resolve));
     });
     const kill = (): void => {
       for (const { worker } of this.#members) {
-        this.#sink.log.error({ worker_pid: worker.process.pid }, 'worker killed; drain timeout exceeded');
-        signalChild(worker.process, 'SIGKILL');
+        this.#sink.log.error({ worker_pid: worker.pid }, 'worker killed; drain timeout exceeded');
+        signalChild(worker, 'SIGKILL');
       }
     };
     const { drain_timeout: timeout } = this.#current.config.limits;
@@ -195,7 +189,7 @@ class Workers {
 
   /** Starts a worker. @returns what it serves, once it does; rejects if it exits before that */
   async #fork(): Promise<ServedUrls> {
-    const worker = cluster.fork();
+    const worker = cluster.fork().process;
     const startedAt = performance.now();
     const member: Member = { worker, startedAt, isConfigured: false, phase: 'starting' };
     this.#members.add(member);
@@ -221,9 +215,9 @@ class Workers {
     });
   }
 
-  #exited(member: Member, how: { code: number; signal: string }): void {
-    const { worker, failure: err, counts } = member;
-    const { pid } = worker.process;
+  #exited(member: Member, how: { code: number | null; signal: string | null }): void {
+    const { failure: err, counts } = member;
+    const { pid } = member.worker;
     this.#members.delete(member);
     if (!this.#draining) this.#sink.log.error({ worker_pid: pid, ...how, err }, 'worker died');
     if (counts !== undefined) this.#ended = sumOfEnded([this.#ended, counts], this.#current);

@@ -16,18 +16,17 @@ import {
 import { createDecisionListener, denial } from '../../listeners/decision/check.js';
 import { createRequestListener, refusalOutside } from '../../listeners/http.js';
 import { createUpgradeListener } from '../../listeners/websocket.js';
-import { type Log, useSettings } from '../../observe/log.js';
+import { useSettings } from '../../observe/log.js';
 import { watchAddresses } from '../../observe/metrics.js';
 import { readUpstreamLoads } from '../../observe/metrics/requests.js';
-import type { Tracing } from '../../observe/tracing/spans.js';
 import type { ShadowDifferences } from '../../pipeline/shadow.js';
 import { StreamRevalidator } from '../../pipeline/streams.js';
 import { type UnreadableInput, recordUnreadable } from '../../pipeline/access-log.js';
 import { Membership, nameOf } from '../fleet.js';
-import { loadModules } from './process.js';
+import { loadModules, type ServerParts } from './process.js';
 import { createRuntime, type Runtime } from '../runtime.js';
 import { shadowDifferencesOf } from '../shadow.js';
-import { type OpenedStore, createStoreReadiness, servedFromCacheMs } from '../stores/open-store.js';
+import { createStoreReadiness, servedFromCacheMs } from '../stores/open-store.js';
 import { subscriptionsOf } from '../../webhooks/endpoint.js';
 
 /** Minimum lifetime of replaced services, milliseconds: requests still being authorized need them. */
@@ -36,7 +35,7 @@ const AUTHORIZING_MS = 5_000;
 export type Worker = Awaited<ReturnType<typeof startWorker>>;
 
 /** Serves the public port and the decision ports. */
-export async function startWorker(loaded: LoadedConfig, opened: OpenedStore, log: Log, tracing?: Tracing) {
+export async function startWorker(loaded: LoadedConfig, { opened, sink: { log }, tracing }: ServerParts) {
   const keySets = new KeySets();
   const { store, endings } = opened;
   const { port } = loaded.config.listen;
@@ -50,8 +49,8 @@ export async function startWorker(loaded: LoadedConfig, opened: OpenedStore, log
   const serving = { services: runtime.services, isDraining: false };
   /** Replaced configurations whose last uses are not written yet. */
   const retiring = new Set<Runtime>();
-  watchAddresses(() => runtime.addresses());
-  readUpstreamLoads(() => runtime.loads());
+  watchAddresses(() => runtime.upstreams.addressStates());
+  readUpstreamLoads(() => runtime.upstreams.loads());
   let closed = false;
   const fault = (error: unknown): void => log.error({ err: error }, 'listener failed; connection closed');
   const streams = new StreamRevalidator(
@@ -100,7 +99,7 @@ export async function startWorker(loaded: LoadedConfig, opened: OpenedStore, log
   const settle = async (old: Runtime): Promise<void> => {
     if (!retiring.delete(old)) return;
     await old
-      .settle()
+      .closeAccounts()
       .catch((error: unknown) =>
         log.warn({ err: error }, 'previous configuration not closed after the reload'),
       );
@@ -120,7 +119,7 @@ export async function startWorker(loaded: LoadedConfig, opened: OpenedStore, log
           if (closed) return prepared.close();
           const old = runtime;
           retiring.add(old);
-          old.retire();
+          old.upstreams.stopChecks();
           setTimeout(() => void settle(old), AUTHORIZING_MS).unref();
           runtime = prepared;
           serving.services = prepared.services;

@@ -56,7 +56,7 @@ export async function openStore(loaded: LoadedConfig, server?: ServerProcess): P
   const { store, close } = await openConfiguredStore(config, endings, server);
   store.webhooks.subscribe(subscriptionsOf(config));
   const { max_concurrent_hashes: concurrency } = config.login;
-  const hashing = server?.serves === true ? openHashing(concurrency, server.log) : null;
+  const hashing = server?.serves === true ? new HashingProcess(concurrency, server.log) : null;
   const passwords = new Passwords(hashing ?? localHasher, concurrency);
   const sealer = new Sealer(sealingKey(config));
   return {
@@ -73,12 +73,6 @@ export async function openStore(loaded: LoadedConfig, server?: ServerProcess): P
       await close();
     },
   };
-}
-
-function openHashing(concurrency: number, log: Log): HashingProcess {
-  return new HashingProcess(concurrency, (ended) =>
-    log.warn(ended, 'password hashing process exited; the next login starts a new one'),
-  );
 }
 
 function openAudit(loaded: LoadedConfig, server: ServerProcess | undefined): AuditLog {
