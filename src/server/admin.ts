@@ -7,23 +7,17 @@ import { listen } from '../listeners/server.js';
 import { newRequestId } from '../pipeline/record.js';
 import type { Reloaded } from './reload/reload.js';
 
-type ReadyCheck = () => Promise<{
-  readonly ready: boolean;
-  readonly checks: Readonly<Record<string, string | null>>;
-  /** Problems that do not prevent requests from being served. */
-  readonly warnings: Readonly<Record<string, string>>;
-}>;
-
-export interface AdminViews {
-  readonly metrics: () => Promise<{ type: string; text: string }>;
-  readonly ready: ReadyCheck;
-  readonly reload: () => Promise<Reloaded>;
-  readonly webhooks: () => Promise<unknown>;
-  /** Sends dead letters again; undefined when the endpoint is unknown. */
-  readonly resendWebhooks: (endpoint: string | undefined, ids: readonly string[] | null) => Promise<unknown>;
-  readonly config: () => unknown;
-  readonly shadow: () => Promise<unknown>;
+/** JSON, unless the headers say otherwise; with status 200 by default. */
+interface AdminReply {
+  readonly status?: number;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly body: unknown;
 }
+
+export type AdminAnswer = (query: URLSearchParams) => AdminReply | Promise<AdminReply>;
+
+/** What the admin port answers, by path: views to GET, tasks to POST. */
+type AdminPaths = Readonly<Record<'views' | 'tasks', ReadonlyMap<string, AdminAnswer>>>;
 
 /** Milliseconds to send a request, and between checks of that. */
 const REQUEST_MS = 5_000;
@@ -32,7 +26,7 @@ const CHECK_MS = 1_000;
 /** Starts the admin port: metrics, health, readiness and reload. */
 export async function startAdmin(
   settings: Config['admin'],
-  views: AdminViews,
+  paths: AdminPaths,
   log: Log,
 ): Promise<{ server: Server; url: string }> {
   const refuse = createAdminGuard([settings.host, ...settings.hosts]);
@@ -41,81 +35,66 @@ export async function startAdmin(
     (req, res) => {
       const requestId = newRequestId();
       res.setHeader('X-Request-Id', requestId);
+      req.resume();
       const refused = refuse(req);
       if (refused !== undefined) {
-        req.resume();
-        sendJson(res, 403, { msg: 'Forbidden', detail: refused });
+        send(res, { status: 403, body: { msg: 'Forbidden', detail: refused } });
         return;
       }
-      answer(req, res, views).catch((error: unknown) => {
-        log.error({ err: error, request_id: requestId }, 'admin request failed');
-        if (!res.headersSent) sendJson(res, 500, { msg: 'Internal error', detail: 'see the log' });
-      });
+      void answer(req, paths)
+        .catch((error: unknown): AdminReply => {
+          log.error({ err: error, request_id: requestId }, 'admin request failed');
+          return { status: 500, body: { msg: 'Internal error', detail: 'see the log' } };
+        })
+        .then((reply) => send(res, reply));
     },
   );
   return { server, url: await listen(server, settings, 'admin') };
 }
 
-async function answer(req: IncomingMessage, res: ServerResponse, views: AdminViews): Promise<void> {
-  req.resume();
+async function answer(req: IncomingMessage, { views, tasks }: AdminPaths): Promise<AdminReply> {
   const [path = '', query = ''] = (req.url ?? '').split('?', 2);
-  const [task, view] = [TASKS.get(path), VIEWS.get(path)];
+  const [task, view] = [tasks.get(path), views.get(path)];
   const reads = req.method === 'GET' || req.method === 'HEAD';
-  if (task !== undefined && req.method === 'POST') {
-    await task(res, views, new URLSearchParams(query));
-  } else if (task !== undefined || !reads) {
-    const detail = `the admin port accepts GET, and POST at ${TASK_PATHS}`;
-    res.setHeader('Allow', task === undefined ? 'GET, HEAD' : 'POST');
-    sendJson(res, 405, { msg: 'Method not allowed', detail });
-  } else if (hasBody(req)) {
-    res.setHeader('Connection', 'close');
+  const taskPaths = [...tasks.keys()].join(' and ');
+  if (task !== undefined && req.method === 'POST') return task(new URLSearchParams(query));
+  if (task !== undefined || !reads) {
+    const detail = `the admin port accepts GET, and POST at ${taskPaths}`;
+    const headers = { Allow: task === undefined ? 'GET, HEAD' : 'POST' };
+    return { status: 405, headers, body: { msg: 'Method not allowed', detail } };
+  }
+  if (hasBody(req)) {
     const detail = `a ${req.method} to the admin port must not have a body`;
-    sendJson(res, 400, { msg: 'Bad request', detail });
-  } else if (view === undefined) {
-    const detail = `the admin port serves ${[...VIEWS.keys()].join(', ')}, and POST at ${TASK_PATHS}`;
-    sendJson(res, 404, { msg: 'Record not found', detail });
-  } else await view(res, views);
+    return { status: 400, headers: { Connection: 'close' }, body: { msg: 'Bad request', detail } };
+  }
+  if (view !== undefined) return view(new URLSearchParams(query));
+  const detail = `the admin port serves ${[...views.keys()].join(', ')}, and POST at ${taskPaths}`;
+  return { status: 404, body: { msg: 'Record not found', detail } };
 }
 
 function hasBody({ headers }: IncomingMessage): boolean {
   return headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0;
 }
 
-const VIEWS = new Map<string, (res: ServerResponse, views: AdminViews) => unknown>([
-  ['/healthz', (res) => sendJson(res, 200, { status: 'ok' })],
-  ['/readyz', async (res, views) => sendReadiness(res, await views.ready())],
-  ['/metrics', async (res, views) => sendMetrics(res, await views.metrics())],
-  ['/-/config', (res, views) => sendJson(res, 200, views.config())],
-  ['/-/shadow', async (res, views) => sendJson(res, 200, await views.shadow())],
-  ['/-/webhooks', async (res, views) => sendJson(res, 200, await views.webhooks())],
-]);
-
-const TASKS = new Map<string, (res: ServerResponse, views: AdminViews, query: URLSearchParams) => unknown>([
-  ['/-/reload', async (res, views) => sendReloaded(res, await views.reload())],
-  ['/-/webhooks/resend', resendWebhooks],
-]);
-const TASK_PATHS = [...TASKS.keys()].join(', ').replace(/, ([^,]*)$/, ' and $1');
-
-function sendReadiness(res: ServerResponse, { ready, checks, warnings }: Awaited<ReturnType<ReadyCheck>>): void {
-  const shown = Object.entries(checks).map(([name, fault]) => [name, fault ?? 'ok']);
-  const warned = Object.keys(warnings).length > 0 ? { warnings } : {};
-  sendJson(res, ready ? 200 : 503, { ready, checks: Object.fromEntries(shown), ...warned });
-} // prettier-ignore
-
-function sendMetrics(res: ServerResponse, { type, text }: { type: string; text: string }): void {
-  res.writeHead(200, { 'Content-Type': type, 'Cache-Control': 'no-store' }).end(text);
+function send(res: ServerResponse, { status = 200, headers, body }: AdminReply): void {
+  res
+    .writeHead(status, { 'Content-Type': 'application/json', 'Cache-Control': 'no-store', ...headers })
+    .end(typeof body === 'string' ? body : jsonBody(body));
 }
 
-async function resendWebhooks(res: ServerResponse, views: AdminViews, query: URLSearchParams): Promise<void> {
-  const ids = query.getAll('id');
-  const resent = await views.resendWebhooks(query.get('endpoint') ?? undefined, ids.length > 0 ? ids : null);
-  if (resent !== undefined) sendJson(res, 200, { resent });
-  else sendJson(res, 404, { msg: 'Record not found', detail: 'there is no such endpoint; see /-/webhooks' });
+export function metricsReply({ type, text }: { type: string; text: string }): AdminReply {
+  return { headers: { 'Content-Type': type }, body: text };
 }
 
-function sendReloaded(res: ServerResponse, { outcome, faults, needsRestart }: Reloaded): void {
-  if (outcome === 'applied') sendJson(res, 200, { reloaded: true, needs_restart: needsRestart });
-  else sendJson(res, outcome === 'refused' ? 422 : 503, { ...NOT_RELOADED[outcome], faults });
+/** @param faults why requests cannot be served, by check; null for a check that passes */
+export function readinessReply(faults: Readonly<Record<string, string | null>>, ready: boolean): AdminReply {
+  const checks = Object.entries(faults).map(([name, fault]) => [name, fault ?? 'ok']);
+  return { status: ready ? 200 : 503, body: { ready, checks: Object.fromEntries(checks) } };
+}
+
+export function reloadReply({ outcome, faults, needsRestart }: Reloaded): AdminReply {
+  if (outcome === 'applied') return { body: { reloaded: true, needs_restart: needsRestart } };
+  return { status: outcome === 'refused' ? 422 : 503, body: { ...NOT_RELOADED[outcome], faults } };
 }
 
 const NOT_RELOADED = {
@@ -130,12 +109,6 @@ const NOT_RELOADED = {
       'The running configuration stays; the directory is not confirmed and may have been applied; the reload is tried again',
   },
 } as const;
-
-function sendJson(res: ServerResponse, status: number, value: unknown): void {
-  res
-    .writeHead(status, { 'Content-Type': 'application/json', 'Cache-Control': 'no-store' })
-    .end(jsonBody(value));
-}
 
 /** A host with an optional port, as in the `Host` field. */
 const HOST = /^(\[[0-9A-Fa-f:.]+\]|[^:[\]]+)(?::\d{1,5})?$/;

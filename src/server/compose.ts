@@ -11,7 +11,7 @@ import { reportEvictionsTo } from '../observe/evictions.js';
 import { createLog, destinationOf, logWarnings, settingsOf } from '../observe/log.js';
 import { metrics, readMetrics, startProcessMetrics } from '../observe/metrics.js';
 import { readVersion } from '../files/files.js';
-import { startAdmin } from './admin.js';
+import { type AdminAnswer, metricsReply, readinessReply, reloadReply, startAdmin } from './admin.js';
 import { checkSigningKeys } from './accounts.js';
 import { watchProviders } from './online-checks.js';
 import { answerPrimary, type Counts, reportToPrimary, type ServedUrls } from './processes/messages.js';
@@ -150,29 +150,39 @@ async function serveAsPrimary(options: ServeOptions, parts: ServerParts, seen: s
   const store = createStoreReadiness(opened.store.maintenance, servedFromCacheMs(config));
   const providerWarnings = watchProviders();
   let draining = false;
-  const admin = await startAdmin(
-    config.admin,
-    {
-      metrics: serving.metrics,
-      ready: async () => {
-        const { fault, isReady } = await store();
-        const others = {
-          directory: late.fault(),
-          config: null,
-          workers: serving.size() === 0 ? 'no worker is serving' : null,
-          draining: draining ? 'the server is shutting down' : null,
-        };
-        const ready = isReady && Object.values(others).every((other) => other === null);
-        return { ready, checks: { store: fault, ...others } };
-      },
-      reload: () => reloader.reload('POST /-/reload'),
-      config: () => maskSecrets(reloader.current),
-      shadow: async () => shadowReport(reloader.current, await serving.casualties()),
-      webhooks: () => webhooks.report(),
-      resendWebhooks: (endpoint, ids) => webhooks.resend(endpoint, ids),
-    },
-    log,
-  );
+  const readiness = async () => {
+    const { fault, isReady } = await store();
+    const others = {
+      directory: late.fault(),
+      config: null,
+      workers: serving.size() === 0 ? 'no worker is serving' : null,
+      draining: draining ? 'the server is shutting down' : null,
+    };
+    const ready = isReady && Object.values(others).every((other) => other === null);
+    return readinessReply({ store: fault, ...others }, ready);
+  };
+  const resend = async (query: URLSearchParams) => {
+    const ids = query.getAll('id');
+    const resent = await webhooks.resend(query.get('endpoint') ?? undefined, ids.length > 0 ? ids : null);
+    if (resent !== undefined) return { body: { resent } };
+    const detail = 'there is no such endpoint; see /-/webhooks';
+    return { status: 404, body: { msg: 'Record not found', detail } };
+  };
+  const paths = {
+    views: new Map<string, AdminAnswer>([
+      ['/healthz', () => ({ body: { status: 'ok' } })],
+      ['/readyz', readiness],
+      ['/metrics', async () => metricsReply(await serving.metrics())],
+      ['/-/config', () => ({ body: maskSecrets(reloader.current) })],
+      ['/-/shadow', async () => ({ body: shadowReport(reloader.current, await serving.casualties()) })],
+      ['/-/webhooks', async () => ({ body: await webhooks.report() })],
+    ]),
+    tasks: new Map<string, AdminAnswer>([
+      ['/-/reload', async () => reloadReply(await reloader.reload('POST /-/reload'))],
+      ['/-/webhooks/resend', resend],
+    ]),
+  };
+  const admin = await startAdmin(config.admin, paths, log);
   onSignals(
     sink,
     async () => {
