@@ -38,79 +38,69 @@ interface PossibleDecision {
 }
 
 /**
- * What the log lacks (the service in a header or the query, the owner of a record, the host) is
- * tried in every variant that agrees with the logged decision. If their results differ, it is
- * undecided.
+ * Returns a function that replays a request. What the log lacks (the service in a header or the query, the
+ * owner of a record, the host) is tried in every variant that agrees with the logged decision. If their
+ * results differ, it is undecided.
  */
-export class Replayer {
-  readonly #compared: ComparedPolicies;
-  readonly #callerOf: ReturnType<typeof callersOf>;
-
-  constructor(compared: ComparedPolicies, callerOf: ReturnType<typeof callersOf>) {
-    this.#compared = compared;
-    this.#callerOf = callerOf;
-  }
-
-  async replay(request: LoggedRequest): Promise<Replayed> {
+export function createReplay(compared: ComparedPolicies, callerOf: ReturnType<typeof callersOf>) {
+  return async (request: LoggedRequest): Promise<Replayed> => {
     const { method, path } = request;
     if (method === null) return undecided('its head could not be read, so no decision was made');
     if (path === null) return undecided('the entry has no path (log.fields)');
     if (path.length >= CUT) return undecided(`the path is truncated to ${CUT} characters`);
     if (/lk\*{38}/.test(path)) return undecided('the path contains a masked token');
     if (!METHODS.some((each) => each === method)) return UNCHANGED;
-    const open = this.#open(method, path, request.host);
+    const open = openVariants(compared, method, path, request.host);
     if (open.length === 0) return UNCHANGED;
     if (request.decision === null) return undecided(`no decision was made: ${request.outcome}`);
-    const caller = hasCaller(request) ? await this.#callerOf(request) : null;
+    const caller = hasCaller(request) ? await callerOf(request) : null;
     if (caller !== null && 'unknown' in caller) return undecided(caller.unknown);
+    const [now, then] = compared.sides;
     const decisions: PossibleDecision[] = [];
-    const sender = caller?.subject ?? (isInvalid(request) ? 'invalid' : 'anonymous');
+    const sender: Sender = caller?.subject ?? (isInvalid(request) ? 'invalid' : 'anonymous');
     for (const { head, matches } of open)
-      for (const variant of variantsOf(head, matches, settingsOf(sender)))
-        decisions.push({ variant, matches, verdicts: await this.#decide(variant, sender) });
-    return this.#conclude(decisions, request, caller, sender);
-  }
+      for (const variant of variantsOf(head, matches, settingsOf(sender))) {
+        const context = { ...variant, sender };
+        const verdicts = [await now.evaluate(variant.head, context), await then.evaluate(variant.head, context)] as const;
+        decisions.push({ variant, matches, verdicts });
+      }
+    return conclude(compared, decisions, request, caller, sender);
+  };
+} // prettier-ignore
 
-  /** The hosts that the request may have had, without those where no decision changes. */
-  #open(method: string, path: string, host: string | null) {
-    const { sides, hosts, changes } = this.#compared;
-    return (host === null ? hosts : [host]).flatMap((each) => {
-      const head = requestHead(method, path, each);
-      if (typeof head === 'string') return [];
-      const matches = [sides[0].match(head), sides[1].match(head)] as const;
-      return changes.get(classKey(sides, matches, method)) === false ? [] : [{ head, matches }];
-    });
-  }
+/** The hosts that the request may have had, without those where no decision changes. */
+function openVariants({ sides, hosts, changes }: ComparedPolicies, method: string, path: string, host: string | null) {
+  return (host === null ? hosts : [host]).flatMap((each) => {
+    const head = requestHead(method, path, each);
+    if (typeof head === 'string') return [];
+    const matches = [sides[0].match(head), sides[1].match(head)] as const;
+    return changes.get(classKey(sides, matches, method)) === false ? [] : [{ head, matches }];
+  });
+} // prettier-ignore
 
-  async #decide(variant: Variant, sender: Sender): Promise<readonly [Verdict, Verdict]> {
-    const [now, then] = this.#compared.sides;
-    const context = { ...variant, sender };
-    return [await now.evaluate(variant.head, context), await then.evaluate(variant.head, context)];
+function conclude(
+  compared: ComparedPolicies,
+  decisions: readonly PossibleDecision[],
+  request: LoggedRequest,
+  caller: KnownCaller | null,
+  sender: Sender,
+): Replayed {
+  const agreeing = decisions.filter(({ verdicts: [now] }) => agrees(now, request));
+  if (agreeing.length === 0 && request.decision === 'refused' && !REPEATABLE.has(request.outcome))
+    return undecided(`it was refused for something that the log does not contain: ${request.outcome}`);
+  const possible = agreeing.length === 0 ? decisions : agreeing;
+  const [first] = possible;
+  if (first === undefined) return UNCHANGED;
+  if (sender === 'anonymous' && possible.some(dependsOnCredential))
+    return undecided('the route requires no credential so far, so the log does not name the caller');
+  if (new Set(possible.map(({ verdicts }) => changeOf(verdicts))).size > 1) {
+    const condition = possible.find(({ variant }) => variant.condition !== '')?.variant.condition;
+    return undecided(`it depends on something that the log does not contain: ${condition ?? 'the service or the host'}`);
   }
-
-  #conclude(
-    decisions: readonly PossibleDecision[],
-    request: LoggedRequest,
-    caller: KnownCaller | null,
-    sender: Sender,
-  ): Replayed {
-    const agreeing = decisions.filter(({ verdicts: [now] }) => agrees(now, request));
-    if (agreeing.length === 0 && request.decision === 'refused' && !REPEATABLE.has(request.outcome))
-      return undecided(`it was refused for something that the log does not contain: ${request.outcome}`);
-    const possible = agreeing.length === 0 ? decisions : agreeing;
-    const [first] = possible;
-    if (first === undefined) return UNCHANGED;
-    if (sender === 'anonymous' && possible.some(dependsOnCredential))
-      return undecided('the route requires no credential so far, so the log does not name the caller');
-    if (new Set(possible.map(({ verdicts }) => changeOf(verdicts))).size > 1) {
-      const condition = possible.find(({ variant }) => variant.condition !== '')?.variant.condition;
-      return undecided(`it depends on something that the log does not contain: ${condition ?? 'the service or the host'}`);
-    }
-    const { variant, matches, verdicts } = first;
-    const outcome = changeOf(verdicts);
-    if (outcome === 'unchanged') return UNCHANGED;
-    return { outcome, caller, matches, rules: rulesOf(this.#compared.sides, matches, verdicts, variant, sender) };
-  }
+  const { variant, matches, verdicts } = first;
+  const outcome = changeOf(verdicts);
+  if (outcome === 'unchanged') return UNCHANGED;
+  return { outcome, caller, matches, rules: rulesOf(compared.sides, matches, verdicts, variant, sender) };
 } // prettier-ignore
 
 function undecided(why: string): Replayed {

@@ -5,7 +5,7 @@ import type { ComparedPolicies } from '../policy-diff/compare.js';
 import { reportedRoute } from '../policy-diff/report.js';
 import type { Store } from '../store/core/store.js';
 import { hasCaller, type LoggedRequest, readLogLine, linesOf } from './log-lines.js';
-import { callerKey, callersOf, type Replayed, Replayer } from './replay-judge.js';
+import { callerKey, callersOf, createReplay, type Replayed } from './replay-judge.js';
 import { CommandFailed } from './terminal/output.js';
 import { hasStore, withStore } from './with-store.js';
 
@@ -31,13 +31,13 @@ export async function replay(running: LoadedConfig, compared: ComparedPolicies, 
     if (replayed.outcome !== 'unchanged') addAffected(affected, compared, request, replayed);
   };
   const replayAll = async (store: Store | null) => {
-    const replayer = new Replayer(compared, callersOf(store, running));
+    const replayOne = createReplay(compared, callersOf(store, running));
     for await (const { bytes } of linesOf(file)) {
       if (bytes.length === 0) continue;
       const request = readLogLine(bytes.toString());
       if (request === 'other') left.other_entries += 1;
       else if (request === 'unreadable') left.unreadable_lines += 1;
-      else note(request, await replayer.replay(request));
+      else note(request, await replayOne(request));
     }
   };
   await (hasStore(running) ? withStore(running, async ({ store }) => replayAll(store)) : replayAll(null));

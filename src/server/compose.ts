@@ -26,7 +26,13 @@ import {
 import { startAlone, startWorkers } from './processes/serving.js';
 import { startWorker, type Worker } from './processes/worker.js';
 import { applyAtStart } from './reload/directory-file.js';
-import { Reloader, reportCertificate, signaturesOf, watchedFiles, watchFiles } from './reload/reload.js';
+import {
+  createReloader,
+  reportCertificate,
+  signaturesOf,
+  watchedFiles,
+  watchFiles,
+} from './reload/reload.js';
 import { shadowReport } from './shadow.js';
 import { startCleaning } from './stores/cleaning.js';
 import { createStoreReadiness, openStore, servedFromCacheMs } from './stores/open-store.js';
@@ -134,18 +140,14 @@ async function serveAsPrimary(options: ServeOptions, parts: ServerParts, seen: s
   const serving = count === 1 ? await startAlone(loaded, parts) : await startWorkers(loaded, count, parts);
   reportCertificate(loaded.certificate, log);
   const webhooks = new Webhooks(opened, log);
-  const reloader = new Reloader(loaded, opened, serving, options.env ?? process.env, log, (next) => {
+  const reloader = createReloader(loaded, opened, serving, options.env ?? process.env, log, (next) => {
     late.applied();
     webhooks.use(next.config);
   });
   late.retry(async () => reloader.applyDirectory());
   webhooks.use(config);
-  const stopCleaning = startCleaning(opened, log, () => reloader.current.config.tokens);
-  const watching = watchFiles(
-    () => reloader.watched,
-    seen,
-    () => void reloader.reload('a changed file'),
-  );
+  const stopCleaning = startCleaning(opened, log, () => reloader.current().config.tokens);
+  const watching = watchFiles(reloader.watched, seen, () => void reloader.reload('a changed file'));
 
   const store = createStoreReadiness(opened.store.maintenance, servedFromCacheMs(config));
   const providerWarnings = watchProviders();
@@ -173,8 +175,8 @@ async function serveAsPrimary(options: ServeOptions, parts: ServerParts, seen: s
       ['/healthz', () => ({ body: { status: 'ok' } })],
       ['/readyz', readiness],
       ['/metrics', async () => metricsReply(await serving.metrics())],
-      ['/-/config', () => ({ body: maskSecrets(reloader.current) })],
-      ['/-/shadow', async () => ({ body: shadowReport(reloader.current, await serving.casualties()) })],
+      ['/-/config', () => ({ body: maskSecrets(reloader.current()) })],
+      ['/-/shadow', async () => ({ body: shadowReport(reloader.current(), await serving.casualties()) })],
       ['/-/webhooks', async () => ({ body: await webhooks.report() })],
     ]),
     tasks: new Map<string, AdminAnswer>([

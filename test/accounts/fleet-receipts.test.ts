@@ -1,6 +1,6 @@
 import t from 'tap';
-import { collectReceipt, type KnownFleet } from '../../src/accounts/fleet-receipts.js';
-import { Membership } from '../../src/server/fleet.js';
+import { FleetReceipts } from '../../src/accounts/fleet-receipts.js';
+import { createMembership } from '../../src/server/fleet.js';
 import { Endings } from '../../src/store/endings.js';
 import { StoreUnavailable } from '../../src/store/faults.js';
 import type { FleetStore, LiveMember } from '../../src/store/core/fleet.js';
@@ -100,13 +100,13 @@ t.test('writes a heartbeat as soon as an outage is over', async (t) => {
   let beats = 0;
   const store = fleetOf([member('B')], {}, { beat: async () => void (beats += 1) });
   const endings = new Endings();
-  const log = { warn: () => undefined } as unknown as ConstructorParameters<typeof Membership>[2];
-  const membership = new Membership(store, endings, log, 'x', 8080, async () => undefined);
-  endings.emit('resumed');
+  const log = { warn: () => undefined } as unknown as Parameters<typeof createMembership>[2];
+  const membership = createMembership(store, endings, log, 'x', 8080, async () => undefined);
+  endings.resumed();
   t.equal(beats, 0, 'it has not joined');
   await membership.join();
   endings.emit('resumed');
   await until(() => beats === 2, 'another heartbeat');
-  t.same(membership.known.members.map(({ id }) => id), ['B']);
+  t.same(membership.known().members.map(({ id }) => id), ['B']);
   await membership.leave();
 }); // prettier-ignore

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import t from 'tap';
 import { stringify } from 'yaml';
 import { readLogLine } from '../../src/commands/log-lines.js';
-import { callersOf, Replayer } from '../../src/commands/replay-judge.js';
+import { callersOf, createReplay } from '../../src/commands/replay-judge.js';
 import { replay } from '../../src/commands/replay.js';
 import { loadCandidate, loadConfig } from '../../src/config/load.js';
 import { diffPolicies } from '../../src/policy-diff/compare.js';
@@ -82,7 +82,7 @@ const refused = (outcome: string) => ({ decision: 'refused', outcome });
 
 t.test('replays each request, or says why not', async (t) => {
   const compared = await diffPolicies(running, candidate);
-  const replayer = new Replayer(compared, callersOf(null, running));
+  const replayOne = createReplay(compared, callersOf(null, running));
   const rows: readonly (readonly [string, object, string | RegExp])[] = [
     ['a request without a head', { method: undefined }, /head could not be read/],
     ['no path in the log', { path: undefined }, /log\.fields/],
@@ -110,7 +110,7 @@ t.test('replays each request, or says why not', async (t) => {
   for (const [name, more, expected] of rows) {
     const request = readLogLine(JSON.stringify({ ...ENTRY, ...more }));
     if (typeof request === 'string' ) throw new Error(name);
-    const replayed = await replayer.replay(request);
+    const replayed = await replayOne(request);
     if (typeof expected === 'string') t.equal(replayed.outcome, expected, name);
     else t.match(replayed, { outcome: 'undecided', why: expected }, name);
   }

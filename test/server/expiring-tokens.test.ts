@@ -2,7 +2,7 @@ import t from 'tap';
 import type { AuditEntry } from '../../src/observe/audit.js';
 import { storeMetrics } from '../../src/observe/metrics.js';
 import { StoreUnavailable } from '../../src/store/faults.js';
-import { ExpiringTokens } from '../../src/server/stores/cleaning.js';
+import { createExpiryScan } from '../../src/server/stores/cleaning.js';
 import { startInProcess } from '../helpers/in-process.js';
 
 const DAY_MS = 86_400_000;
@@ -42,8 +42,8 @@ t.test('the fleet reports each expiring token once, with its last client, and co
   const entries: AuditEntry[] = [];
   const audit = { ...opened.audit, note: (entry: AuditEntry) => void entries.push(entry) };
   let before: number | null = null;
-  const sidecars = [1, 2, 3].map(() => new ExpiringTokens({ store: opened.store, audit }, () => before));
-  const look = async () => Promise.all(sidecars.map(async (each) => each.scan(Date.now())));
+  const sidecars = [1, 2, 3].map(() => createExpiryScan({ store: opened.store, audit }, () => before));
+  const look = async () => Promise.all(sidecars.map(async (each) => each(Date.now())));
   await look();
   t.same(entries, [], 'none unless it is set');
   before = 14 * DAY_MS;
@@ -55,10 +55,10 @@ t.test('the fleet reports each expiring token once, with its last client, and co
   t.match(of(made[0].id), { event: 'token.expiring', outcome: 'success', actor: null, target: { user_id: 'engineer', customer_id: 'C1', expires_at: made[0].expires_at, user_agent: 'nightly/1.0' } });
   t.match(of(made[1].id), { target: { last_seen_at: null, user_agent: null } });
   t.equal(of(made[2].id), undefined, 'one that expires later is reported later');
-  const restarted = new ExpiringTokens({ store: opened.store, audit }, () => before);
-  await restarted.scan(Date.now());
+  const restarted = createExpiryScan({ store: opened.store, audit }, () => before);
+  await restarted(Date.now());
   t.equal(entries.length, ids.length, 'a restart forgets nothing');
-  await restarted.scan(Date.now() + 7 * DAY_MS);
+  await restarted(Date.now() + 7 * DAY_MS);
   const late = entries.slice(ids.length).filter(({ target }) => (target as { token_id: string }).token_id === made[2].id);
   t.equal(late.length, 1, 'now it is');
   const { values } = await storeMetrics.expiringTokens.get();
@@ -86,10 +86,10 @@ t.test('a token whose report fails is reported by the next scan, once', async (t
     },
   };
   const audit = { ...opened.audit, note };
-  const expiring = new ExpiringTokens({ store: failing, audit }, () => 14 * DAY_MS);
-  await t.rejects(expiring.scan(Date.now()), StoreUnavailable);
+  const expiring = createExpiryScan({ store: failing, audit }, () => 14 * DAY_MS);
+  await t.rejects(expiring(Date.now()), StoreUnavailable);
   t.ok(reported.filter((id) => made.includes(id)).length < made.length, 'the store fails in the middle');
-  await expiring.scan(Date.now());
-  await expiring.scan(Date.now());
+  await expiring(Date.now());
+  await expiring(Date.now());
   t.same(reported.filter((id) => made.includes(id)).toSorted(), made.toSorted());
 });

@@ -6,7 +6,7 @@ import { loadConfig } from '../../src/config/load.js';
 import type { Log } from '../../src/observe/log.js';
 import { WorkerUnreachable } from '../../src/server/processes/messages.js';
 import type { Serving } from '../../src/server/processes/serving.js';
-import { Reloader } from '../../src/server/reload/reload.js';
+import { createReloader } from '../../src/server/reload/reload.js';
 import type { OpenedStore } from '../../src/server/stores/open-store.js';
 import { temporaryFolder, writeConfig } from '../helpers/latchkey.js';
 import { until } from '../helpers/until.js';
@@ -43,7 +43,7 @@ function begin(
     },
   };
   const loaded = loadConfig(file);
-  const reloader = new Reloader(loaded, opened as unknown as OpenedStore, serving as Serving, {}, log as unknown as Log); // prettier-ignore
+  const reloader = createReloader(loaded, opened as unknown as OpenedStore, serving as Serving, {}, log as unknown as Log); // prettier-ignore
   const count = (what: string) => did.filter((each) => each.startsWith(what)).length;
   return { reloader, did, roles, count, file };
 }
@@ -85,7 +85,7 @@ t.test('an unexpected error refuses a reload, and is not quoted', async (t) => {
 t.test('watches the files of a refused configuration, also those that do not exist yet', async (t) => {
   const { reloader, file } = begin(t, async () => undefined);
   const valid = readFileSync(file, 'utf8');
-  const before = reloader.watched;
+  const before = reloader.watched();
   for (const [setting, ...names] of [
     ['directory: { file: ./late.yaml }', 'late.yaml'],
     ['policy_shadow: ./late.yaml', 'late.yaml'],
@@ -96,27 +96,27 @@ t.test('watches the files of a refused configuration, also those that do not exi
     writeFileSync(file, `${text}${setting}\naudit: { to: ./audit.jsonl }\n`);
     t.match(await reloader.reload('SIGHUP'), { outcome: 'refused' }, setting);
     const also = names.map((name) => join(dirname(file), name));
-    t.same(reloader.watched, [...before, ...also], `${setting}, but not the audit log`);
+    t.same(reloader.watched(), [...before, ...also], `${setting}, but not the audit log`);
   }
   writeFileSync(file, valid);
   t.match(await reloader.reload('SIGHUP'), { outcome: 'applied', faults: [] });
-  t.same(reloader.watched, before);
+  t.same(reloader.watched(), before);
 });
 
 t.test('watches a file with a fault that only the refused configuration names', async (t) => {
   const { reloader, file } = begin(t, async () => undefined);
   const shadow = join(dirname(file), 'next.yaml');
   writeFileSync(shadow, 'routs: []');
-  const before = reloader.watched;
+  const before = reloader.watched();
   appendFileSync(file, '\npolicy_shadow: ./next.yaml\n');
   t.match(await reloader.reload('SIGHUP'), {
     outcome: 'refused',
     faults: [/next\.yaml:1:1: unknown key "routs"/],
   });
-  t.same(reloader.watched, [...before, shadow]);
+  t.same(reloader.watched(), [...before, shadow]);
   writeFileSync(shadow, 'routes: []');
   t.match(await reloader.reload('a changed file'), { outcome: 'applied', faults: [] });
-  t.same(reloader.watched, [...before, shadow], 'now as a file of the configuration');
+  t.same(reloader.watched(), [...before, shadow], 'now as a file of the configuration');
 });
 
 t.test('a directory file is not applied with the configuration of another version', async (t) => {

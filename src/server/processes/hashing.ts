@@ -5,9 +5,8 @@ import { ask, signalChild, WorkerUnreachable } from './messages.js';
 
 const PROGRAM = new URL('./hashing-child.js', import.meta.url);
 
-/** Delay before a process that died is restarted, first and longest. It doubles each time. */
-const FIRST_RESTART_MS = 100;
-const MAX_RESTART_MS = 10_000;
+/** Minimum time between two starts, for a process that keeps dying. */
+const RESTART_MS = 1_000;
 /** Maximum time for one hash; a process that exceeds it is killed. */
 const ANSWER_TIMEOUT_MS = 30_000;
 
@@ -26,83 +25,61 @@ type End = { readonly code: number | string | null; readonly signal: NodeJS.Sign
  * not. It starts with the first password, and again after it died. Passwords are passed only through its IPC
  * channel.
  */
-export class HashingProcess implements Hasher {
-  readonly #concurrency: number;
-  readonly #log: Log;
-  #child: ChildProcess | undefined;
-  #failures = 0;
-  #mayStartAt = 0;
-  #closed = false;
+export function openHashing(concurrency: number, log: Log): Hasher & { readonly close: () => void } {
+  let child: ChildProcess | undefined;
+  let startedAt = -Infinity;
+  let closed = false;
 
-  constructor(concurrency: number, log: Log) {
-    this.#concurrency = concurrency;
-    this.#log = log;
-  }
-
-  async hash(password: string, parameters: HashParameters): Promise<string> {
-    return (await this.#run({ password, parameters })) as string;
-  }
-
-  async verify(phc: string, password: string): Promise<boolean> {
-    return (await this.#run({ password, phc })) as boolean;
-  }
-
-  close(): void {
-    this.#closed = true;
-    this.#child?.disconnect();
-  }
-
+  const start = (): ChildProcess => {
+    if (closed || performance.now() - startedAt < RESTART_MS) throw passwordsBusy();
+    startedAt = performance.now();
+    const started = forkHashing(concurrency);
+    const onExit = (ended: End): void => {
+      if (child !== started) return;
+      child = undefined;
+      if (!closed) log.warn(ended, 'password hashing process exited; the next login starts a new one');
+    };
+    started.once('exit', (code, signal) => onExit({ code, signal }));
+    started.on('error', ({ code }: NodeJS.ErrnoException) => {
+      signalChild(started, 'SIGKILL');
+      onExit({ code: code ?? null, signal: null });
+    });
+    return (child = started);
+  };
   /** @throws Unavailable when the process cannot be started now or dies during the task */
-  async #run(task: Task): Promise<unknown> {
-    const child = this.#child ?? this.#start();
+  const run = async (task: Task): Promise<unknown> => {
+    const running = child ?? start();
     try {
-      const value = await ask(child, 'hash', task, ANSWER_TIMEOUT_MS);
-      this.#failures = 0;
-      return value;
+      return await ask(running, 'hash', task, ANSWER_TIMEOUT_MS);
     } catch (error) {
       if (!(error instanceof WorkerUnreachable)) throw error;
       // It may hang.
-      signalChild(child, 'SIGKILL');
+      signalChild(running, 'SIGKILL');
       throw passwordsBusy();
     }
-  }
+  };
+  return {
+    hash: async (password, parameters) => (await run({ password, parameters })) as string,
+    verify: async (phc, password) => (await run({ password, phc })) as boolean,
+    close: () => {
+      closed = true;
+      child?.disconnect();
+    },
+  };
+}
 
-  #start(): ChildProcess {
-    if (this.#closed || performance.now() < this.#mayStartAt) throw passwordsBusy();
-    const kept = KEPT_VARIABLES.flatMap((name) =>
-      process.env[name] === undefined ? [] : [[name, process.env[name]]],
-    );
-    const child = fork(PROGRAM, [], {
-      execArgv: [],
-      env: { ...Object.fromEntries(kept), UV_THREADPOOL_SIZE: String(this.#concurrency) },
-      stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
-    });
-    child.unref();
-    child.channel?.unref();
-    // Each password in progress listens for its answer.
-    child.setMaxListeners(0);
-    let hasExited = false;
-    const onExit = (ended: End) => {
-      if (hasExited) return;
-      hasExited = true;
-      this.#onExit(ended);
-    };
-    child.once('exit', (code, signal) => onExit({ code, signal }));
-    child.on('error', ({ code }: NodeJS.ErrnoException) => {
-      signalChild(child, 'SIGKILL');
-      onExit({ code: code ?? null, signal: null });
-    });
-    return (this.#child = child);
-  }
-
-  #onExit(ended: End): void {
-    this.#child = undefined;
-    this.#failures += 1;
-    if (this.#failures > 1) {
-      const wait = Math.min(MAX_RESTART_MS, FIRST_RESTART_MS * 2 ** (this.#failures - 2));
-      this.#mayStartAt = performance.now() + wait;
-    }
-    if (!this.#closed)
-      this.#log.warn(ended, 'password hashing process exited; the next login starts a new one');
-  }
+function forkHashing(concurrency: number): ChildProcess {
+  const kept = KEPT_VARIABLES.flatMap((name) =>
+    process.env[name] === undefined ? [] : [[name, process.env[name]]],
+  );
+  const child = fork(PROGRAM, [], {
+    execArgv: [],
+    env: { ...Object.fromEntries(kept), UV_THREADPOOL_SIZE: String(concurrency) },
+    stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
+  });
+  child.unref();
+  child.channel?.unref();
+  // Each password in progress listens for its answer.
+  child.setMaxListeners(0);
+  return child;
 }

@@ -22,7 +22,7 @@ import { readUpstreamLoads } from '../../observe/metrics/requests.js';
 import type { ShadowDifferences } from '../../pipeline/shadow.js';
 import { StreamRevalidator } from '../../pipeline/streams.js';
 import { type UnreadableInput, recordUnreadable } from '../../pipeline/access-log.js';
-import { Membership, nameOf } from '../fleet.js';
+import { createMembership, nameOf } from '../fleet.js';
 import { loadModules, type ServerParts } from './process.js';
 import { createRuntime, type Runtime } from '../runtime.js';
 import { shadowDifferencesOf } from '../shadow.js';
@@ -39,11 +39,13 @@ export async function startWorker(loaded: LoadedConfig, { opened, sink: { log },
   const keySets = new KeySets();
   const { store, endings } = opened;
   const { port } = loaded.config.listen;
-  const member = new Membership(store.fleet, endings, log, configHash(loaded), port, () => streams.settled());
+  const member = createMembership(store.fleet, endings, log, configHash(loaded), port, () =>
+    streams.settled(),
+  );
   const readiness = createStoreReadiness(store.maintenance, servedFromCacheMs(loaded.config));
   const isReady = async () => !serving.isDraining && (await readiness()).isReady;
   const runtimeOf = (each: LoadedConfig, differences: ShadowDifferences | null): Runtime =>
-    createRuntime(each, opened, log, tracing, () => member.known, undefined, keySets, differences, isReady);
+    createRuntime(each, opened, log, tracing, member.known, undefined, keySets, differences, isReady);
   let differences = shadowDifferencesOf(loaded, null);
   let runtime = runtimeOf(loaded, differences);
   const serving = { services: runtime.services, isDraining: false };

@@ -37,137 +37,110 @@ export interface Reloaded {
   readonly needsRestart: readonly string[];
 }
 
-/** Either the configuration and the directory are both applied completely, or neither. */
-export class Reloader {
-  #current: LoadedConfig;
-  readonly #opened: OpenedStore;
-  readonly #serving: Serving;
-  readonly #env: NodeJS.ProcessEnv;
-  readonly #log: Log;
-  readonly #onReloaded: (next: LoadedConfig) => void;
-  #running: Promise<unknown> = Promise.resolve();
-  #waiting: Promise<Reloaded> | undefined;
-  #retry: NodeJS.Timeout | undefined;
-  #postponed = 0;
+/**
+ * Either the configuration and the directory are both applied completely, or neither.
+ * @param env values for `${NAME}` in the file
+ */
+export function createReloader(
+  first: LoadedConfig,
+  opened: OpenedStore,
+  serving: Serving,
+  env: NodeJS.ProcessEnv,
+  log: Log,
+  onReloaded: (next: LoadedConfig) => void = () => undefined,
+) {
+  let current = first;
+  let running: Promise<unknown> = Promise.resolve();
+  let waiting: Promise<Reloaded> | undefined;
+  let retry: NodeJS.Timeout | undefined;
+  let postponed = 0;
   /** The files with the faults of the last reload, and those that may be the reason. */
-  #faulty: readonly string[] = [];
+  let faulty: readonly string[] = [];
 
-  /** @param env values for `${NAME}` in the file */
-  constructor(
-    current: LoadedConfig,
-    opened: OpenedStore,
-    serving: Serving,
-    env: NodeJS.ProcessEnv,
-    log: Log,
-    onReloaded: (next: LoadedConfig) => void = () => undefined,
-  ) {
-    this.#onReloaded = onReloaded;
-    this.#current = current;
-    this.#opened = opened;
-    this.#serving = serving;
-    this.#env = env;
-    this.#log = log;
-  }
-
-  get current(): LoadedConfig {
-    return this.#current;
-  }
-
-  /** The files whose changes start a reload. */
-  get watched(): readonly string[] {
-    return [...new Set([...watchedFiles(this.#current), ...this.#faulty])];
-  }
-
-  /** Reloads, after any reload in progress. Calls that wait for it share one. @param reason for the log */
-  async reload(reason: string): Promise<Reloaded> {
-    this.#waiting ??= this.#next(async () => {
-      this.#waiting = undefined;
-      return this.#reload(reason);
-    });
-    return this.#waiting;
-  }
-
-  /** Applies the directory file of the current configuration, after any reload in progress. */
-  async applyDirectory(): Promise<void> {
-    return this.#next(async () => this.#applyDirectory(this.#current, await readDirectoryOf(this.#current)));
-  }
-
-  async #next<T>(task: () => Promise<T>): Promise<T> {
-    const turn = this.#running.then(task);
-    this.#running = turn.catch(() => undefined);
+  const afterRunning = async <T>(task: () => Promise<T>): Promise<T> => {
+    const turn = running.then(task);
+    running = turn.catch(() => undefined);
     return turn;
-  }
-
-  async #reload(reason: string): Promise<Reloaded> {
-    clearTimeout(this.#retry);
-    try {
-      const { next, changed, directory } = await this.#readFiles();
-      await checkSigningKeys(next.config, this.#opened);
-      const prepared = await this.#serving.prepare(next);
-      try {
-        await this.#applyDirectory(next, directory);
-      } catch (error) {
-        await prepared.abort();
-        throw error;
-      }
-      await prepared.commit();
-      this.#current = next;
-      this.#opened.store.webhooks.subscribe(subscriptionsOf(next.config));
-      this.#onReloaded(next);
-      useSettings(this.#log, logSettings(next));
-      setReloaded(true);
-      this.#postponed = 0;
-      this.#faulty = [];
-      reportCertificate(next.certificate, this.#log);
-      this.#audit('config.reloaded', 'success', reason);
-      this.#log.info({ reason, needs_restart: changed }, 'reloaded');
-      return { outcome: 'applied', faults: [], needsRestart: changed };
-    } catch (error) {
-      const faults = faultsOf(error);
-      setReloaded(false);
-      this.#audit('config.refused', 'failure', reason);
-      this.#faulty =
-        error instanceof ConfigError ? [...error.faults.map(({ file }) => file), ...error.reasons] : [];
-      const outcome = outcomeOf(error);
-      if (outcome === 'refused') {
-        this.#postponed = 0;
-        this.#log.error({ reason, faults }, 'reload refused; running configuration kept');
-      } else this.#tryAgain(reason, faults, outcome);
-      return { outcome, faults, needsRestart: [] };
-    }
-  }
-
-  /** Reads both files before anything is applied. */
-  async #readFiles() {
-    const read = loadConfigToServe(this.#current.file, this.#env);
-    const changed = needsRestart(read, this.#current);
-    // Settings that need a restart keep their initial values, also in workers that are replaced later.
-    const next = keepUntilRestart(read, this.#current, changed);
-    return { next, changed, directory: await readDirectoryOf(next) };
-  }
-
-  async #applyDirectory({ config }: LoadedConfig, directory: CheckedDirectory | null): Promise<void> {
+  };
+  const apply = async ({ config }: LoadedConfig, directory: CheckedDirectory | null): Promise<void> => {
     if (config.directory.file === null || directory === null) return;
-    await applyDirectory(config.directory.file, directory, this.#opened, this.#log);
-  }
-
-  /** The files were not checked for a temporary reason, and nothing else would trigger another reload. */
-  #tryAgain(reason: string, faults: readonly string[], outcome: 'postponed' | 'unconfirmed'): void {
-    const wait = Math.min(MAX_RETRY_MS, FIRST_RETRY_MS * 2 ** this.#postponed);
-    this.#postponed += 1;
-    this.#retry = setTimeout(() => void this.reload(reason), wait).unref();
-    this.#log.warn(
-      { reason, faults, retry_in_ms: wait },
-      outcome === 'unconfirmed'
-        ? 'reload not confirmed; directory may have been applied, running configuration kept'
-        : 'reload postponed; running configuration kept',
-    );
-  }
-
+    await applyDirectory(config.directory.file, directory, opened, log);
+  };
   /** A client did not request a reload, so it takes effect even if its entry cannot be written. */
-  #audit(event: 'config.reloaded' | 'config.refused', outcome: AuditOutcome, reason: string): void {
-    this.#opened.audit.note({ event, outcome, reason, actor: { file: this.#current.file } });
-  }
+  const audit = (event: 'config.reloaded' | 'config.refused', outcome: AuditOutcome, reason: string): void =>
+    opened.audit.note({ event, outcome, reason, actor: { file: current.file } });
+  /** Reloads, after any reload in progress. Calls that wait for it share one. @param reason for the log */
+  const reload = async (reason: string): Promise<Reloaded> => {
+    waiting ??= afterRunning(async () => {
+      waiting = undefined;
+      clearTimeout(retry);
+      return reloadNow(reason).catch(async (error: unknown) => keepCurrent(reason, error));
+    });
+    return waiting;
+  };
+  const reloadNow = async (reason: string): Promise<Reloaded> => {
+    const { next, changed, directory } = await readFiles(current, env);
+    await checkSigningKeys(next.config, opened);
+    const prepared = await serving.prepare(next);
+    try {
+      await apply(next, directory);
+    } catch (error) {
+      await prepared.abort();
+      throw error;
+    }
+    await prepared.commit();
+    current = next;
+    opened.store.webhooks.subscribe(subscriptionsOf(next.config));
+    onReloaded(next);
+    useSettings(log, logSettings(next));
+    setReloaded(true);
+    postponed = 0;
+    faulty = [];
+    reportCertificate(next.certificate, log);
+    audit('config.reloaded', 'success', reason);
+    log.info({ reason, needs_restart: changed }, 'reloaded');
+    return { outcome: 'applied', faults: [], needsRestart: changed };
+  };
+  const keepCurrent = (reason: string, error: unknown): Reloaded => {
+    const faults = faultsOf(error);
+    const outcome = outcomeOf(error);
+    setReloaded(false);
+    audit('config.refused', 'failure', reason);
+    faulty = error instanceof ConfigError ? [...error.faults.map(({ file }) => file), ...error.reasons] : [];
+    if (outcome === 'refused') {
+      postponed = 0;
+      log.error({ reason, faults }, 'reload refused; running configuration kept');
+    } else {
+      // The files were not checked for a temporary reason, and nothing else would trigger another reload.
+      const wait = Math.min(MAX_RETRY_MS, FIRST_RETRY_MS * 2 ** postponed);
+      postponed += 1;
+      retry = setTimeout(() => void reload(reason), wait).unref();
+      log.warn(
+        { reason, faults, retry_in_ms: wait },
+        outcome === 'unconfirmed'
+          ? 'reload not confirmed; directory may have been applied, running configuration kept'
+          : 'reload postponed; running configuration kept',
+      );
+    }
+    return { outcome, faults, needsRestart: [] };
+  };
+  return {
+    current: () => current,
+    /** The files whose changes start a reload. */
+    watched: () => [...new Set([...watchedFiles(current), ...faulty])],
+    reload,
+    /** Applies the directory file of the current configuration, after any reload in progress. */
+    applyDirectory: async () => afterRunning(async () => apply(current, await readDirectoryOf(current))),
+  };
+}
+
+/** Reads both files before anything is applied. */
+async function readFiles(current: LoadedConfig, env: NodeJS.ProcessEnv) {
+  const read = loadConfigToServe(current.file, env);
+  const changed = needsRestart(read, current);
+  // Settings that need a restart keep their initial values, also in workers that are replaced later.
+  const next = keepUntilRestart(read, current, changed);
+  return { next, changed, directory: await readDirectoryOf(next) };
 }
 
 async function readDirectoryOf({ config }: LoadedConfig): Promise<CheckedDirectory | null> {

@@ -28,14 +28,14 @@ type CleaningSettings = Pick<Config['tokens'], 'last_seen_interval' | 'warn_befo
  */
 export function startCleaning(opened: OpenedStore, log: Log, settings: () => CleaningSettings): () => void {
   const { store } = opened;
-  const expiring = new ExpiringTokens(opened, () => settings().warn_before);
+  const scanExpiring = createExpiryScan(opened, () => settings().warn_before);
   // If the store is not yet available, the first cleaning counts.
   count(store, Date.now()).catch(() => undefined);
   const cleaning = setInterval(() => {
     clean(opened, log).catch((error: unknown) => log.warn({ err: error }, 'expired records not removed'));
   }, INTERVAL_MS).unref();
   const stopScanning = startScanning(
-    async () => scan(opened, expiring, settings().last_seen_interval),
+    async () => scan(opened, scanExpiring, settings().last_seen_interval),
     (error) => log.warn({ err: error }, 'expired tokens not reported; retrying'),
   );
   return () => {
@@ -74,7 +74,11 @@ async function clean(opened: OpenedStore, log: Log): Promise<void> {
   await count(store, now);
 }
 
-async function scan(opened: OpenedStore, expiring: ExpiringTokens, lastSeenInterval: number): Promise<void> {
+async function scan(
+  opened: OpenedStore,
+  scanExpiring: (now: EpochMs) => Promise<void>,
+  lastSeenInterval: number,
+): Promise<void> {
   const { tokens, maintenance } = opened.store;
   const now = await removalTime(maintenance);
   storeMetrics.tokensInOverlap.set(await tokens.countInOverlap(now));
@@ -84,6 +88,8 @@ async function scan(opened: OpenedStore, expiring: ExpiringTokens, lastSeenInter
   await reportEndedOverlaps(tokens, lastSeenInterval + SETTLE_MS, now, (event) =>
     opened.audit.note({ ...event, actor: null }),
   );
+  storeMetrics.tokensInOverlap.set(await tokens.countInOverlap(now));
+  await scanExpiring(now);
 }
 
 async function deleteUsers({ store, audit }: OpenedStore, log: Log, now: number): Promise<void> {
@@ -106,50 +112,44 @@ const WITHIN = [
 ] as const;
 const CLAIMED_AT_ONCE = 500;
 
-/** Counts tokens that expire soon, and reports each once, in the audit log of one process of the fleet. */
-export class ExpiringTokens {
-  readonly #opened: Pick<OpenedStore, 'store' | 'audit'>;
-  readonly #warnBefore: () => number | null;
+/**
+ * Counts tokens that expire soon, and reports each once, in the audit log of one process of the fleet.
+ * @param warnBefore returns the current `tokens.warn_before`, milliseconds; null disables reports
+ * @returns the scan. It throws StoreUnavailable; the next one reports what could not be reported
+ */
+export function createExpiryScan(
+  { store, audit }: Pick<OpenedStore, 'store' | 'audit'>,
+  warnBefore: () => number | null,
+): (now: EpochMs) => Promise<void> {
   /** Tokens known to be reported, with the reported expiry. */
-  #reported = new Map<string, EpochMs>();
+  let reported = new Map<string, EpochMs>();
   /** Claimed tokens whose report failed. Nobody else reports them. */
-  readonly #unreported = new Set<string>();
-
-  /** @param warnBefore returns the current `tokens.warn_before`, milliseconds; null disables reports */
-  constructor(opened: Pick<OpenedStore, 'store' | 'audit'>, warnBefore: () => number | null) {
-    this.#opened = opened;
-    this.#warnBefore = warnBefore;
-  }
-
-  /** Unreported tokens are reported by the next call. @throws StoreUnavailable */
-  async scan(now: EpochMs): Promise<void> {
-    const warnBefore = this.#warnBefore();
-    const farthest = Math.max(30 * DAY_MS, warnBefore ?? 0);
-    const expiring = await this.#opened.store.tokens.listExpiring(now, now + farthest);
+  const unreported = new Set<string>();
+  const report = async (): Promise<void> => {
+    for (const id of unreported) {
+      const found = await store.tokens.get(id);
+      const owner = found && (await store.directory.getUser(found.token.userId));
+      if (found !== undefined)
+        audit.note({ ...tokenExpiringEvent(found, owner?.customerId ?? null), actor: null });
+      unreported.delete(id);
+    }
+  };
+  return async (now) => {
+    const before = warnBefore();
+    const expiring = await store.tokens.listExpiring(now, now + Math.max(30 * DAY_MS, before ?? 0));
     for (const [within, ms] of WITHIN)
       storeMetrics.expiringTokens.set(
         { within },
         expiring.filter(({ expiresAt }) => expiresAt <= now + ms).length,
       );
-    if (warnBefore === null) return;
-    const due = expiring.filter(({ expiresAt }) => expiresAt <= now + warnBefore);
-    const fresh = due.filter(({ id, expiresAt }) => this.#reported.get(id) !== expiresAt).map(({ id }) => id);
-    await this.#report();
+    if (before === null) return;
+    const due = expiring.filter(({ expiresAt }) => expiresAt <= now + before);
+    const fresh = due.filter(({ id, expiresAt }) => reported.get(id) !== expiresAt).map(({ id }) => id);
+    await report();
     for (const some of partsOf(fresh, CLAIMED_AT_ONCE)) {
-      for (const id of await this.#opened.store.tokens.claimWarnings(some)) this.#unreported.add(id);
-      await this.#report();
+      for (const id of await store.tokens.claimWarnings(some)) unreported.add(id);
+      await report();
     }
-    this.#reported = new Map(due.map(({ id, expiresAt }) => [id, expiresAt]));
-  }
-
-  async #report(): Promise<void> {
-    const { store, audit } = this.#opened;
-    for (const id of this.#unreported) {
-      const found = await store.tokens.get(id);
-      const owner = found && (await store.directory.getUser(found.token.userId));
-      if (found !== undefined)
-        audit.note({ ...tokenExpiringEvent(found, owner?.customerId ?? null), actor: null });
-      this.#unreported.delete(id);
-    }
-  }
+    reported = new Map(due.map(({ id, expiresAt }) => [id, expiresAt]));
+  };
 }

@@ -14,7 +14,7 @@ import { type AuditLog, openAuditLog } from '../../observe/audit.js';
 import type { Destination } from '../../observe/destination.js';
 import type { LevelFormat } from '../../observe/json-line.js';
 import type { Log } from '../../observe/log.js';
-import { HashingProcess } from '../processes/hashing.js';
+import { openHashing } from '../processes/hashing.js';
 import { Endings } from '../../store/endings.js';
 import type { Store, Maintenance } from '../../store/core/store.js';
 import { subscriptionsOf } from '../../webhooks/endpoint.js';
@@ -56,7 +56,7 @@ export async function openStore(loaded: LoadedConfig, server?: ServerProcess): P
   const { store, close } = await openConfiguredStore(config, endings, server);
   store.webhooks.subscribe(subscriptionsOf(config));
   const { max_concurrent_hashes: concurrency } = config.login;
-  const hashing = server?.serves === true ? new HashingProcess(concurrency, server.log) : null;
+  const hashing = server?.serves === true ? openHashing(concurrency, server.log) : null;
   const passwords = new Passwords(hashing ?? localHasher, concurrency);
   const sealer = new Sealer(sealingKey(config));
   return {
