@@ -41,8 +41,8 @@ export interface AuditProcess {
 export function openAuditLog(settings: Config['audit'], process: AuditProcess): AuditLog {
   const { to } = settings;
   if (to === null) return NO_AUDIT;
-  if (to === 'stdout') return process.log === undefined ? NO_AUDIT : new LogAudit(process.log, process);
-  return new FileAudit(to, settings.required, process);
+  if (to === 'stdout') return process.log === undefined ? NO_AUDIT : openLogAudit(process.log, process);
+  return openFileAudit(to, settings.required, process);
 }
 
 const NEWLINE = 0x0a;
@@ -56,131 +56,101 @@ const NO_AUDIT: AuditLog = {
 };
 
 /** Writes entries to the process's log, whatever its level, without the serializer: there may be many. */
-class LogAudit implements AuditLog {
-  readonly #log: Destination;
-  readonly #process: AuditProcess;
-
-  constructor(log: Destination, process: AuditProcess) {
-    this.#log = log;
-    this.#process = process;
-  }
-
-  record(...entries: AuditEntry[]): void {
-    this.note(...entries);
-    this.#log.flushSoon();
-  }
-
-  note(...entries: AuditEntry[]): void {
+function openLogAudit(log: Destination, { configHash, levelFormat, onFailure }: AuditProcess): AuditLog {
+  const note = (...entries: AuditEntry[]): void => {
     for (const entry of entries) {
-      const line = this.#log.beginLine();
-      if (line === undefined) this.#process.onFailure?.(new Error('the log is not read'));
+      const line = log.beginLine();
+      if (line === undefined) onFailure?.(new Error('the log is not read'));
       else {
-        line.bytes(lineStart(Date.now(), this.#process.levelFormat?.() ?? 'number'));
-        line.text(`,${formatEntry(withHash(entry, this.#process.configHash)).slice(1, -1)}`);
+        line.bytes(lineStart(Date.now(), levelFormat?.() ?? 'number'));
+        line.text(`,${formatEntry(withHash(entry, configHash)).slice(1, -1)}`);
         line.bytes(AUDIT_LINE_END);
-        this.#log.endLine();
+        log.endLine();
       }
     }
-  }
-
-  ensureWritable(): void {}
-  close(): void {}
+  };
+  const record = (...entries: AuditEntry[]): void => {
+    note(...entries);
+    log.flushSoon();
+  };
+  return { ...NO_AUDIT, record, note };
 }
 
 /** Appends entries to a shared file (`O_APPEND`) before the response; required ones are then on disk. */
-class FileAudit implements AuditLog {
-  readonly #file: string;
-  readonly #required: boolean;
-  readonly #process: AuditProcess;
-  #descriptor: number | null = null;
-  #inode = 0;
+function openFileAudit(file: string, required: boolean, { configHash, onFailure }: AuditProcess): AuditLog {
+  let descriptor: number | null = null;
+  let inode = 0;
   /** Whether the file ends with a part of a line, left by a full disk or the end of the machine. */
-  #isTorn = false;
+  let isTorn = false;
   /** Size of the file after this process's last entry, if no other process has written since. */
-  #size = 0;
-  #failing = false;
+  let size = 0;
+  let failing = false;
 
-  constructor(file: string, required: boolean, process: AuditProcess) {
-    this.#file = file;
-    this.#required = required;
-    this.#process = process;
-    this.#throwIfRequired(this.#attempt(() => this.#openIfNeeded()));
-  }
-
-  record(...entries: AuditEntry[]): void {
-    this.#throwIfRequired(this.#attempt(() => this.#append(entries)));
-  }
-
-  note(...entries: AuditEntry[]): void {
-    this.#attempt(() => this.#append(entries));
-  }
-
-  /** Several entries are one write, which reaches the disk as fast as one of them. */
-  #append(entries: readonly AuditEntry[]): void {
-    const descriptor = this.#openIfNeeded();
-    const text = entries.map((entry) => `${formatEntry(this.#complete(entry))}\n`).join('');
-    const lines = Buffer.from(this.#isTorn ? `\n${text}` : text);
-    if (writeSync(descriptor, lines) !== lines.length) throw new Error(`${this.#file}: the disk is full`);
-    this.#isTorn = false;
-    this.#size += lines.length;
-    if (this.#required) fdatasyncSync(descriptor);
-  }
-
-  #complete(entry: AuditEntry): AuditEntry {
-    const time = new Date().toISOString();
-    return { time, ...withHash(entry, this.#process.configHash), node: NODE, pid: process.pid };
-  }
-
-  ensureWritable(): void {
-    if (this.#failing && this.#required) this.record({ event: 'audit.resumed', outcome: 'success' });
-  }
-
-  close(): void {
-    if (this.#descriptor !== null) closeSync(this.#descriptor);
-    this.#descriptor = null;
-  }
-
+  const close = (): void => {
+    if (descriptor !== null) closeSync(descriptor);
+    descriptor = null;
+  };
   /** Opens the file again when its name leads elsewhere, as after a rotation. Another process's last line may be cut. */
-  #openIfNeeded(): number {
-    let stats = statSync(this.#file, { throwIfNoEntry: false });
-    if (this.#descriptor === null || stats?.ino !== this.#inode) {
-      this.close();
-      this.#descriptor = openToAppend(this.#file);
-      stats = fstatSync(this.#descriptor);
-      this.#inode = stats.ino;
-      this.#size = -1;
+  const openIfNeeded = (): number => {
+    let stats = statSync(file, { throwIfNoEntry: false });
+    if (descriptor === null || stats?.ino !== inode) {
+      close();
+      descriptor = openToAppend(file);
+      stats = fstatSync(descriptor);
+      inode = stats.ino;
+      size = -1;
     }
-    if (stats.size !== this.#size) this.#isTorn = isTorn(this.#file, stats);
-    this.#size = stats.size;
-    return this.#descriptor;
-  }
-
-  #attempt(work: () => void): Error | undefined {
+    if (stats.size !== size) isTorn = endsWithinLine(file, stats);
+    size = stats.size;
+    return descriptor;
+  };
+  /** Several entries are one write, which reaches the disk as fast as one of them. */
+  const append = (entries: readonly AuditEntry[]): void => {
+    const opened = openIfNeeded();
+    const time = new Date().toISOString();
+    const text = entries
+      .map((entry) => ({ time, ...withHash(entry, configHash), node: NODE, pid: process.pid }))
+      .map((entry) => `${formatEntry(entry)}\n`)
+      .join('');
+    const lines = Buffer.from(isTorn ? `\n${text}` : text);
+    if (writeSync(opened, lines) !== lines.length) throw new Error(`${file}: the disk is full`);
+    isTorn = false;
+    size += lines.length;
+    if (required) fdatasyncSync(opened);
+  };
+  const attempt = (work: () => void): Error | undefined => {
     try {
       work();
-      this.#failing = false;
+      failing = false;
       return undefined;
     } catch (cause) {
-      this.#failing = true;
+      failing = true;
       // The next entry opens the file by name again, because fixing it may mean replacing it.
-      this.close();
-      this.#process.onFailure?.(cause);
+      close();
+      onFailure?.(cause);
       return cause as Error;
     }
-  }
+  };
+  const throwIfRequired = (cause: Error | undefined): void => {
+    if (cause === undefined || !required) return;
+    const message = `the audit log cannot be written: ${cause.message}`;
+    throw new Unavailable({ refusal: 'audit_unavailable' }, message, { cause });
+  };
+  const record = (...entries: AuditEntry[]): void => throwIfRequired(attempt(() => append(entries)));
 
-  #throwIfRequired(cause: Error | undefined): void {
-    if (cause === undefined || !this.#required) return;
-    throw new Unavailable(
-      { refusal: 'audit_unavailable' },
-      `the audit log cannot be written: ${cause.message}`,
-      { cause },
-    );
-  }
+  throwIfRequired(attempt(openIfNeeded));
+  return {
+    record,
+    note: (...entries) => void attempt(() => append(entries)),
+    ensureWritable: () => {
+      if (failing && required) record({ event: 'audit.resumed', outcome: 'success' });
+    },
+    close,
+  };
 }
 
 /** Whether a regular file ends within a line; one that is unreadable does not count. */
-function isTorn(file: string, stats: Stats): boolean {
+function endsWithinLine(file: string, stats: Stats): boolean {
   if (!stats.isFile() || stats.size === 0) return false;
   const last = Buffer.alloc(1);
   try {

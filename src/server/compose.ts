@@ -7,10 +7,12 @@ import { availableParallelism } from 'node:os';
 import { openRoutes } from '../config/derived.js';
 import type { LoadedConfig } from '../config/load.js';
 import { logSettings, maskSecrets } from '../config/mask.js';
+import type { AuditProcess } from '../observe/audit.js';
 import { reportEvictionsTo } from '../observe/evictions.js';
-import { createLog, destinationOf, logWarnings, settingsOf } from '../observe/log.js';
+import { createLog, destinationOf, type LogSink, logWarnings, settingsOf } from '../observe/log.js';
 import { metrics, readMetrics, startProcessMetrics } from '../observe/metrics.js';
 import { readVersion } from '../files/files.js';
+import { createLogThrottle } from '../util/time.js';
 import { type AdminAnswer, metricsReply, readinessReply, reloadReply, startAdmin } from './admin.js';
 import { checkSigningKeys } from './accounts.js';
 import { watchProviders } from './online-checks.js';
@@ -36,7 +38,7 @@ import {
 import { shadowReport } from './shadow.js';
 import { startCleaning } from './stores/cleaning.js';
 import { createStoreReadiness, openStore, servedFromCacheMs } from './stores/open-store.js';
-import { Webhooks } from './webhooks.js';
+import { createWebhooks } from './webhooks.js';
 
 interface ServeOptions {
   readonly loaded: LoadedConfig;
@@ -67,14 +69,7 @@ async function start(options: ServeOptions): Promise<void> {
   const serves = cluster.isWorker || workersOf(options.loaded) === 1;
   await loadModules(config, serves);
   const tracing = serves ? await startTracing(config, sink.log) : undefined;
-  const opened = await openStore(options.loaded, {
-    log: sink.log,
-    lines: destinationOf(sink.log),
-    configHash: () => settingsOf(sink.log)?.configHash,
-    levelFormat: () => settingsOf(sink.log)?.levelFormat,
-    serves,
-    auditFailed: () => metrics.auditFailures.inc(),
-  });
+  const opened = await openStore(options.loaded, { log: sink.log, audit: auditOf(sink), serves });
   const parts = { opened, sink, tracing };
   if (cluster.isWorker) await serveAsWorker(options.loaded, parts);
   else {
@@ -83,6 +78,19 @@ async function start(options: ServeOptions): Promise<void> {
       throw error;
     });
   }
+}
+
+function auditOf({ log }: LogSink): AuditProcess {
+  const throttle = createLogThrottle();
+  return {
+    log: destinationOf(log),
+    configHash: () => settingsOf(log)?.configHash,
+    levelFormat: () => settingsOf(log)?.levelFormat,
+    onFailure: (error) => {
+      metrics.auditFailures.inc();
+      if (throttle() !== undefined) log.error({ err: error }, 'audit log not written');
+    },
+  };
 }
 
 async function serveAsWorker(loaded: LoadedConfig, parts: ServerParts): Promise<void> {
@@ -139,7 +147,7 @@ async function serveAsPrimary(options: ServeOptions, parts: ServerParts, seen: s
   const count = workersOf(loaded);
   const serving = count === 1 ? await startAlone(loaded, parts) : await startWorkers(loaded, count, parts);
   reportCertificate(loaded.certificate, log);
-  const webhooks = new Webhooks(opened, log);
+  const webhooks = createWebhooks(opened, log);
   const reloader = createReloader(loaded, opened, serving, options.env ?? process.env, log, (next) => {
     late.applied();
     webhooks.use(next.config);

@@ -1,6 +1,5 @@
 import { createLogThrottle, formatTime, type EpochMs } from '../util/time.js';
 import type { Config } from '../config/schema/config.js';
-import type { AuditLog } from '../observe/audit.js';
 import type { Log } from '../observe/log.js';
 import { webhookMetrics } from '../observe/metrics.js';
 import { type EndpointStatus, NO_COUNTS } from '../store/core/events.js';
@@ -9,7 +8,6 @@ import { type SenderEvents, WebhookSender, type Deliver } from '../webhooks/send
 import type { OpenedStore } from './stores/open-store.js';
 import { printable } from '../util/text.js';
 import type { DEAD, ValueOf } from '../store/core/kinds.js';
-import type { WebhookStore } from '../store/core/webhooks.js';
 
 const STATUS_MS = 5_000;
 /** Time for attempts in flight when the process stops; the next sender repeats those without a response. */
@@ -19,89 +17,81 @@ const STOP_MS = 3_000;
 const delivered: Deliver = async (...attempt) => (await import('../webhooks/deliver.js')).deliver(...attempt);
 
 /** Sends webhooks while this process is the fleet's sender, and reports their state. */
-export class Webhooks {
-  readonly #store: WebhookStore;
-  readonly #audit: AuditLog;
-  readonly #log: Log;
-  #endpoints: readonly WebhookEndpoint[] = [];
-  #sends = false;
-  #running: { readonly sender: WebhookSender; readonly timer: NodeJS.Timeout } | undefined;
-  #seen = new Map<string, EndpointStatus>();
-
-  constructor({ store, audit }: Pick<OpenedStore, 'store' | 'audit'>, log: Log) {
-    this.#store = store.webhooks;
-    this.#audit = audit;
-    this.#log = log;
-  }
-
-  /** Sends to the endpoints of a configuration. Nothing runs until there is one. */
-  use({ webhooks }: Pick<Config, 'webhooks'>): void {
-    this.#endpoints = webhooks.map(endpointOf);
-    if (this.#running !== undefined || this.#endpoints.length === 0) return;
-    const events = createSenderEvents(this.#log, (sends) => (this.#sends = sends));
-    const sender = new WebhookSender(this.#store, () => this.#endpoints, delivered, events);
-    const refreshStatus = () => void this.#refreshStatus().catch(events.failed);
-    this.#running = { sender, timer: setInterval(refreshStatus, STATUS_MS).unref() };
-    refreshStatus();
-    sender.start();
-  }
-
-  /** Returns the state of webhooks for operators, without URL paths, queries or secrets. */
-  async report() {
-    const configured = this.#endpoints.map(({ id }) => id);
-    const statuses = await this.#store.status();
-    const unused = configured.filter((id) => !statuses.some(({ endpoint }) => endpoint === id));
-    const all = [...statuses, ...unused.map((endpoint) => ({ ...UNUSED, endpoint }))];
-    const endpoints = all
-      .map((status) => endpointObject(status, configured.includes(status.endpoint)))
-      .toSorted((a, b) => (a.endpoint < b.endpoint ? -1 : 1));
-    const deadLetters = [];
-    for (const { endpoint } of statuses)
-      for (const dead of await this.#store.listDead(endpoint)) deadLetters.push(deadObject(endpoint, dead));
-    return { sender: this.#sends, endpoints, dead_letters: deadLetters };
-  }
-
-  /**
-   * @param endpoint undefined for all
-   * @param ids null for all
-   * @returns the resent events per endpoint; undefined when the endpoint is unknown
-   */
-  async resend(endpoint: string | undefined, ids: readonly string[] | null) {
-    const ofStore = (await this.#store.status()).map((each) => each.endpoint);
-    const known = new Set([...this.#endpoints.map(({ id }) => id), ...ofStore]);
-    if (endpoint !== undefined && !known.has(endpoint)) return undefined;
-    const all = [];
-    for (const each of endpoint === undefined ? known : [endpoint]) {
-      const target = { endpoint: each, resent: await this.#store.resend(each, ids) };
-      this.#audit.note({ event: 'webhooks.resent', outcome: 'success', target, actor: null });
-      all.push(target);
-    }
-    return all;
-  }
-
-  async stop(): Promise<void> {
-    clearInterval(this.#running?.timer);
-    await this.#running?.sender.stop(STOP_MS);
-  }
-
-  async #refreshStatus(): Promise<void> {
-    const statuses = await this.#store.status();
-    const shown = statuses.filter(({ endpoint }) => this.#endpoints.some(({ id }) => id === endpoint));
-    showStatuses(shown);
-    for (const status of shown) this.#reportDrops(status);
-    this.#seen = new Map(shown.map((status) => [status.endpoint, status]));
-  }
+export function createWebhooks({ store, audit }: Pick<OpenedStore, 'store' | 'audit'>, log: Log) {
+  const queue = store.webhooks;
+  let endpoints: readonly WebhookEndpoint[] = [];
+  let sends = false;
+  let running: { readonly sender: WebhookSender; readonly timer: NodeJS.Timeout } | undefined;
+  let seen = new Map<string, EndpointStatus>();
 
   /** Reports drops since the last look. All processes look, but only the sender reports. */
-  #reportDrops({ endpoint, dropped, deadDropped }: EndpointStatus): void {
-    const before = this.#seen.get(endpoint);
-    if (before === undefined || !this.#sends) return;
+  const reportDrops = ({ endpoint, dropped, deadDropped }: EndpointStatus): void => {
+    const before = seen.get(endpoint);
+    if (before === undefined || !sends) return;
     const [events, dead] = [dropped - before.dropped, deadDropped - before.deadDropped];
     if (events > 0) webhookMetrics.webhookDrops.inc({ endpoint, queue: 'waiting' }, events);
     if (dead > 0) webhookMetrics.webhookDrops.inc({ endpoint, queue: 'dead_letters' }, dead);
     if (events > 0 || dead > 0)
-      this.#log.error({ endpoint, events, dead_letters: dead }, 'webhooks dropped; endpoint queue full');
-  }
+      log.error({ endpoint, events, dead_letters: dead }, 'webhooks dropped; endpoint queue full');
+  };
+  const refreshStatus = async (): Promise<void> => {
+    const statuses = await queue.status();
+    const shown = statuses.filter(({ endpoint }) => endpoints.some(({ id }) => id === endpoint));
+    showStatuses(shown);
+    shown.forEach(reportDrops);
+    seen = new Map(shown.map((status) => [status.endpoint, status]));
+  };
+  return {
+    /** Sends to the endpoints of a configuration. Nothing runs until there is one. */
+    use: ({ webhooks }: Pick<Config, 'webhooks'>): void => {
+      endpoints = webhooks.map(endpointOf);
+      if (running !== undefined || endpoints.length === 0) return;
+      const events = createSenderEvents(log, (now) => (sends = now));
+      const sender = new WebhookSender(queue, () => endpoints, delivered, events);
+      const refresh = () => void refreshStatus().catch(events.failed);
+      running = { sender, timer: setInterval(refresh, STATUS_MS).unref() };
+      refresh();
+      sender.start();
+    },
+    /** Returns the state of webhooks for operators, without URL paths, queries or secrets. */
+    report: async () => {
+      const configured = endpoints.map(({ id }) => id);
+      const statuses = await queue.status();
+      const unused = configured.filter((id) => !statuses.some(({ endpoint }) => endpoint === id));
+      const all = [...statuses, ...unused.map((endpoint) => ({ ...UNUSED, endpoint }))];
+      const deadLetters = [];
+      for (const { endpoint } of statuses)
+        for (const dead of await queue.listDead(endpoint)) deadLetters.push(deadObject(endpoint, dead));
+      return {
+        sender: sends,
+        endpoints: all
+          .map((status) => endpointObject(status, configured.includes(status.endpoint)))
+          .toSorted((a, b) => (a.endpoint < b.endpoint ? -1 : 1)),
+        dead_letters: deadLetters,
+      };
+    },
+    /**
+     * @param endpoint undefined for all
+     * @param ids null for all
+     * @returns the resent events per endpoint; undefined when the endpoint is unknown
+     */
+    resend: async (endpoint: string | undefined, ids: readonly string[] | null) => {
+      const ofStore = (await queue.status()).map((each) => each.endpoint);
+      const known = new Set([...endpoints.map(({ id }) => id), ...ofStore]);
+      if (endpoint !== undefined && !known.has(endpoint)) return undefined;
+      const all = [];
+      for (const each of endpoint === undefined ? known : [endpoint]) {
+        const target = { endpoint: each, resent: await queue.resend(each, ids) };
+        audit.note({ event: 'webhooks.resent', outcome: 'success', target, actor: null });
+        all.push(target);
+      }
+      return all;
+    },
+    stop: async (): Promise<void> => {
+      clearInterval(running?.timer);
+      await running?.sender.stop(STOP_MS);
+    },
+  };
 }
 
 function showStatuses(statuses: readonly EndpointStatus[]): void {

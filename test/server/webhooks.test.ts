@@ -3,7 +3,7 @@ import t from 'tap';
 import type { AuditLog } from '../../src/observe/audit.js';
 import type { Log } from '../../src/observe/log.js';
 import { renderMetrics } from '../../src/observe/metrics.js';
-import { Webhooks } from '../../src/server/webhooks.js';
+import { createWebhooks } from '../../src/server/webhooks.js';
 import { openLmdbStore } from '../../src/store/lmdb.js';
 import { endpointOf } from '../../src/webhooks/endpoint.js';
 import { temporaryFolder } from '../helpers/latchkey.js';
@@ -34,7 +34,7 @@ t.test('the sending process logs and counts dropped webhooks', async (t) => {
     return [{ endpoint: id, ...counts, ...times, lastError: null }];
   };
   const opened = { store: { ...store, webhooks: { ...store.webhooks, status } }, audit };
-  const webhooks = new Webhooks(opened, log);
+  const webhooks = createWebhooks(opened, log);
   t.teardown(async () => {
     await webhooks.stop();
     await store.maintenance.close();

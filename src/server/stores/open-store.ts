@@ -2,7 +2,6 @@
 // May import what server may.
 // `openStore` is for servers and commands.
 
-import { createLogThrottle } from '../../util/time.js';
 import { join } from 'node:path';
 import { DirectoryApplier } from '../../accounts/directory.js';
 import { localHasher, Passwords } from '../../accounts/passwords.js';
@@ -10,9 +9,7 @@ import { loadSealingKey, Sealer } from '../../accounts/sealing.js';
 import { configHash } from '../../config/mask.js';
 import type { LoadedConfig } from '../../config/load.js';
 import type { Config } from '../../config/schema/config.js';
-import { type AuditLog, openAuditLog } from '../../observe/audit.js';
-import type { Destination } from '../../observe/destination.js';
-import type { LevelFormat } from '../../observe/json-line.js';
+import { type AuditLog, type AuditProcess, openAuditLog } from '../../observe/audit.js';
 import type { Log } from '../../observe/log.js';
 import { openHashing } from '../processes/hashing.js';
 import { Endings } from '../../store/endings.js';
@@ -40,18 +37,15 @@ export interface OpenedStore {
 /** A server process, as the store needs to know it. */
 export interface ServerProcess {
   readonly log: Log;
-  readonly lines: Destination;
-  readonly configHash: () => string | undefined;
-  readonly levelFormat: () => LevelFormat | undefined;
+  readonly audit: AuditProcess;
   /** Whether the process serves requests. A networked store then gets a cache. */
   readonly serves: boolean;
-  readonly auditFailed: () => void;
 }
 
 /** @param server absent in commands, which have no log */
 export async function openStore(loaded: LoadedConfig, server?: ServerProcess): Promise<OpenedStore> {
   const { config } = loaded;
-  const audit = openAudit(loaded, server);
+  const audit = openAuditLog(config.audit, server?.audit ?? auditOfCommand(loaded));
   const endings = new Endings();
   const { store, close } = await openConfiguredStore(config, endings, server);
   store.webhooks.subscribe(subscriptionsOf(config));
@@ -75,22 +69,16 @@ export async function openStore(loaded: LoadedConfig, server?: ServerProcess): P
   };
 }
 
-function openAudit(loaded: LoadedConfig, server: ServerProcess | undefined): AuditLog {
-  const log = server?.log;
-  const throttle = createLogThrottle();
-  let ownHash: string | undefined;
-  return openAuditLog(loaded.config.audit, {
-    configHash: server?.configHash ?? (() => (ownHash ??= configHash(loaded))),
-    ...(server === undefined ? {} : { log: server.lines, levelFormat: server.levelFormat }),
+function auditOfCommand(loaded: LoadedConfig): AuditProcess {
+  let hash: string | undefined;
+  return {
+    configHash: () => (hash ??= configHash(loaded)),
     onFailure: (error) => {
-      server?.auditFailed();
-      if (throttle() === undefined) return;
-      if (log !== undefined) log.error({ err: error }, 'audit log not written');
       // Where entries are required, the command itself fails with this message.
-      else if (!loaded.config.audit.required)
+      if (!loaded.config.audit.required)
         process.stderr.write(`the audit log cannot be written: ${(error as Error).message}\n`);
     },
-  });
+  };
 }
 
 function sealingKey({ store }: Config): Buffer | null {
