@@ -1,4 +1,4 @@
-import { InvalidArgumentError, Option } from 'commander';
+import { Command, InvalidArgumentError, Option } from 'commander';
 
 export interface ReportOptions {
   readonly config: string;
@@ -7,6 +7,10 @@ export interface ReportOptions {
 
 export const configOption = (): Option =>
   new Option('--config <file>', 'the configuration file (YAML)').default('latchkey.yaml');
+
+export function withConfig(name: string, description: string): Command {
+  return new Command(name).description(description).addOption(configOption());
+}
 
 export const jsonOption = (): Option => new Option('--json', 'print JSON, for programs');
 

@@ -8,6 +8,7 @@ import {
   jsonOption,
   listOf,
   passwordFileOption,
+  withConfig,
 } from '../terminal/options.js';
 
 const sessionWork = async () => import('../session.js');
@@ -27,9 +28,7 @@ export function accountCommands(): Command[] {
 }
 
 function applyCommand(): Command {
-  return new Command('apply')
-    .description('apply a directory file to the store: customers, users, services, legacy keys and declared tokens')
-    .addOption(configOption())
+  return withConfig('apply', 'apply a directory file to the store: customers, users, services, legacy keys and declared tokens')
     .option('-f, --file <file>', 'the directory file (default: directory.file of the configuration)')
     .option('--dry-run', 'show what would change, without changing it')
     .addHelpText('after', `

@@ -2,12 +2,12 @@ import { Argument, Command } from 'commander';
 import {
   calls,
   collect,
-  configOption,
   filled,
   jsonOption,
   listOf,
   passwordFileOption,
   SCHEMA_KINDS,
+  withConfig,
 } from '../terminal/options.js';
 
 export function configurationCommands(): Command[] {
@@ -27,9 +27,7 @@ overwrites a file.`)
 } // prettier-ignore
 
 function checkCommand(): Command {
-  return new Command('check')
-    .description('validate a configuration and print each error as FILE:LINE:COLUMN: message')
-    .addOption(configOption())
+  return withConfig('check', 'validate a configuration and print each error as FILE:LINE:COLUMN: message')
     .option('--expect <file>', 'also test a table of requests, and print those whose decision is not the expected one')
     .option('--online', 'also check that the store, upstreams, JWT issuers, identity providers and webhooks respond')
     .addHelpText('after', `
@@ -47,9 +45,7 @@ status or a reason.`)
 } // prettier-ignore
 
 function explainCommand(): Command {
-  return new Command('explain')
-    .description('show the decision for a request, and each rule that leads to it')
-    .addOption(configOption())
+  return withConfig('explain', 'show the decision for a request, and each rule that leads to it')
     .option('--method <method>', 'the HTTP method, in capitals (default: GET)')
     .requiredOption('--path <target>', 'the request target with its query, like /service/S1')
     .option('--host <host>', 'the host that the request names (default: localhost)', filled)
@@ -88,9 +84,7 @@ function policyCommand(): Command {
 }
 
 function diffCommand(): Command {
-  return new Command('diff')
-    .description('show which decisions change between two configurations, for whom, and by which rules')
-    .addOption(configOption())
+  return withConfig('diff', 'show which decisions change between two configurations, for whom, and by which rules')
     .requiredOption('--against <file>', 'the candidate: a configuration, or a file with only policy, routes and default_route')
     .option('--requests <file>', 'also evaluate the requests of this log, and list whose results change; - is standard input')
     .option('--allow <key>', 'a key that may differ although it is not compared, with all keys below it; can be repeated', collect)

@@ -3,26 +3,28 @@
 // A command is declared here, and loaded from its file when it runs.
 
 import { Command, InvalidArgumentError, Option } from 'commander';
-import { calls, collect, configOption, httpUrl, jsonOption, originUrl } from '../terminal/options.js';
+import { calls, collect, httpUrl, jsonOption, originUrl, withConfig } from '../terminal/options.js';
 
 const MAX_PORT = 65_535;
 
+const serversWork = async () => import('../servers.js');
+
 export function servingCommands(): Command[] {
   return [
-    serveCommand(),
+    withConfig('serve', 'start the server; SIGTERM stops it, SIGHUP reloads').action(
+      calls(async () => import('../serve.js'), 'serve'),
+    ),
     demoCommand(),
-    reloadCommand(),
-    healthcheckCommand(),
+    withConfig(
+      'reload',
+      'make the server of this configuration reload it; if it refuses, exit with 1 and say why',
+    ).action(calls(serversWork, 'reload')),
+    withConfig('healthcheck', 'exit with 0 if the server of this configuration is ready').action(
+      calls(serversWork, 'healthcheck'),
+    ),
     fleetCommand(),
     doctorCommand(),
   ];
-}
-
-function serveCommand(): Command {
-  return new Command('serve')
-    .description('start the server; SIGTERM stops it, SIGHUP reloads')
-    .addOption(configOption())
-    .action(calls(async () => import('../serve.js'), 'serve'));
 }
 
 function demoCommand(): Command {
@@ -39,36 +41,17 @@ function port(text: string): string {
   throw new InvalidArgumentError(`Expected a number from 0 to ${MAX_PORT}; 0 picks a free port.`);
 }
 
-function healthcheckCommand(): Command {
-  return new Command('healthcheck')
-    .description('exit with 0 if the server of this configuration is ready')
-    .addOption(configOption())
-    .action(calls(async () => import('../servers.js'), 'healthcheck'));
-}
-
-function reloadCommand(): Command {
-  return new Command('reload')
-    .description('make the server of this configuration reload it; if it refuses, exit with 1 and say why')
-    .addOption(configOption())
-    .action(calls(async () => import('../servers.js'), 'reload'));
-}
-
 function fleetCommand(): Command {
-  return new Command('fleet')
-    .description('list the sidecars that are up, by their heartbeats in the store')
-    .addOption(configOption())
+  return withConfig('fleet', 'list the sidecars that are up, by their heartbeats in the store')
     .addOption(jsonOption())
-    .addHelpText(
-      'after',
-      `
+    .addHelpText('after', `
 HEARTBEAT AGE is how long ago a sidecar wrote its last heartbeat; after 12 seconds without one it
 is not listed. LAG is how far it may be behind a networked store: the time between its last
 confirmation that it receives changes and that heartbeat. A sidecar with several workers is
 listed once, with the largest of their times. The command warns when the sidecars run different
-configurations.`,
-    )
-    .action(calls(async () => import('../servers.js'), 'listFleet'));
-}
+configurations.`)
+    .action(calls(serversWork, 'listFleet'));
+} // prettier-ignore
 
 const MAX_PATHS = 8;
 
