@@ -22,7 +22,8 @@ import { LineBuffer } from '../../src/observe/json-line.js';
 import { logTo } from '../../src/observe/log.js';
 import type { Services } from '../../src/pipeline/services.js';
 import { StreamRevalidator } from '../../src/pipeline/streams.js';
-import { applyDirectoryFile } from '../../src/server/reload/directory-file.js';
+import { applyDirectory } from '../../src/server/reload/directory-file.js';
+import { readDirectory } from '../../src/server/reload/read-directory.js';
 import { createRuntime } from '../../src/server/runtime.js';
 import { shadowDifferencesOf, shadowReport } from '../../src/server/shadow.js';
 import { type OpenedStore, openStore, createStoreReadiness } from '../../src/server/stores/open-store.js';
@@ -90,7 +91,7 @@ export async function startInProcess(t: Test, config: object = {}, replaced: Rep
     ...replaced.opened?.(found),
   };
   const log = logTo(output.destination, logSettings(loaded));
-  await applyDirectoryFile(loaded, opened, log);
+  await applyDirectory(loaded, await readDirectory(loaded), opened, log);
   const casualties = shadowDifferencesOf(loaded, null);
   const readiness = createStoreReadiness(opened.store.maintenance, 0);
   const isReady = async () => (await readiness()).isReady;

@@ -8,7 +8,6 @@ import {
   STEP,
 } from '../../accounts/directory.js';
 import { directoryAuditEvents } from '../../accounts/directory-differences.js';
-import { directoryRules, loadDirectory } from '../../config/directory.js';
 import type { LoadedConfig } from '../../config/load.js';
 import { partsOf } from '../../util/collections.js';
 import type { AuditEvent } from '../../domain/audit.js';
@@ -16,6 +15,7 @@ import { Unavailable } from '../../domain/refusal.js';
 import type { Log } from '../../observe/log.js';
 import type { OpenedStore } from '../stores/open-store.js';
 import { connectionFields } from '../../util/system-error.js';
+import { readDirectory } from './read-directory.js';
 
 const APPLY_RETRY_MS = 1_000;
 /** Maximum number of ids in one log line. */
@@ -36,17 +36,6 @@ export class DirectoryRefused extends Error {
 
 export function isPassing(error: unknown): boolean {
   return error instanceof Unavailable || (error instanceof DirectoryRefused && error.passes);
-}
-
-/** @throws DirectoryRefused, ConfigError */
-export async function applyDirectoryFile(
-  { config }: LoadedConfig,
-  opened: OpenedStore,
-  log: Log,
-): Promise<void> {
-  const { file } = config.directory;
-  if (file === null) return;
-  await applyDirectory(file, loadDirectory(file, process.env, directoryRules(config)), opened, log);
 }
 
 /**
@@ -79,11 +68,13 @@ export async function applyAtStart(loaded: LoadedConfig, opened: OpenedStore, lo
       );
     }, APPLY_RETRY_MS).unref();
   };
-  await attempt(async () => applyDirectoryFile(loaded, opened, log)).catch((error: Error) => {
-    if (!isPassing(error)) throw error;
-    fault = error.message;
-    log.warn({ ...connectionFields(error), reason: fault }, 'store unavailable; retrying');
-  });
+  await attempt(async () => applyDirectory(loaded, await readDirectory(loaded), opened, log)).catch(
+    (error: Error) => {
+      if (!isPassing(error)) throw error;
+      fault = error.message;
+      log.warn({ ...connectionFields(error), reason: fault }, 'store unavailable; retrying');
+    },
+  );
   return {
     /** Why requests cannot be served yet; null once everything is done. */
     fault: () => fault && `the directory file is not applied yet: ${fault}`,
@@ -93,12 +84,15 @@ export async function applyAtStart(loaded: LoadedConfig, opened: OpenedStore, lo
   };
 }
 
+/** @throws DirectoryRefused, Unavailable */
 export async function applyDirectory(
-  file: string,
-  directory: Directory,
+  { config }: LoadedConfig,
+  directory: Directory | null,
   opened: OpenedStore,
   log: Log,
 ): Promise<void> {
+  const { file } = config.directory;
+  if (file === null || directory === null) return;
   opened.audit.ensureWritable();
   // The change stands even if its entry cannot be written. The next change waits until entries can be.
   const note = (events: readonly AuditEvent[]) =>

@@ -1,7 +1,13 @@
 import { once } from 'node:events';
 import { statSync } from 'node:fs';
 import { parentPort, Worker, workerData } from 'node:worker_threads';
-import { loadDirectory, type CheckedDirectory, type DirectoryRules } from '../../config/directory.js';
+import {
+  type CheckedDirectory,
+  directoryRules,
+  type DirectoryRules,
+  loadDirectory,
+} from '../../config/directory.js';
+import type { LoadedConfig } from '../../config/load.js';
 import { ConfigError, type Fault } from '../../config/fault.js';
 
 interface DirectoryToRead {
@@ -16,14 +22,18 @@ type Reading = { readonly directory: CheckedDirectory } | { readonly faults: rea
 const SMALL = 64 * 1024;
 
 /**
- * Reads and checks a directory file; a large one on a separate thread, because 12,000 users take seconds.
+ * Reads and checks the directory file; a large one on a separate thread, because 12,000 users take seconds.
  * @throws ConfigError with all errors
  */
-export async function readDirectory(toRead: DirectoryToRead): Promise<CheckedDirectory> {
-  const size = statSync(toRead.file, { throwIfNoEntry: false })?.size ?? 0;
-  if (size <= SMALL) return loadDirectory(toRead.file, toRead.env, toRead.rules);
+export async function readDirectory({ config }: LoadedConfig): Promise<CheckedDirectory | null> {
+  const { file } = config.directory;
+  if (file === null) return null;
+  const { env } = process;
+  const rules = directoryRules(config);
+  const size = statSync(file, { throwIfNoEntry: false })?.size ?? 0;
+  if (size <= SMALL) return loadDirectory(file, env, rules);
   const worker = new Worker(new URL('./read-directory.js', import.meta.url), {
-    workerData: { directoryToRead: { ...toRead, env: { ...toRead.env } } },
+    workerData: { directoryToRead: { file, env: { ...env }, rules } },
   });
   const [reading] = (await once(worker, 'message')) as [Reading];
   if ('faults' in reading) throw new ConfigError(reading.faults);

@@ -6,7 +6,6 @@ import { realpathSync, statSync } from 'node:fs';
 import type { ListenerCertificate } from '../../config/certificate.js';
 import { ConfigError, formatFault } from '../../config/fault.js';
 import { logSettings } from '../../config/mask.js';
-import { type CheckedDirectory, directoryRules } from '../../config/directory.js';
 import { type LoadedConfig, loadConfigToServe } from '../../config/load.js';
 import { keepUntilRestart, needsRestart } from '../../config/restart.js';
 import type { AuditOutcome } from '../../domain/audit.js';
@@ -62,10 +61,6 @@ export function createReloader(
     running = turn.catch(() => undefined);
     return turn;
   };
-  const apply = async ({ config }: LoadedConfig, directory: CheckedDirectory | null): Promise<void> => {
-    if (config.directory.file === null || directory === null) return;
-    await applyDirectory(config.directory.file, directory, opened, log);
-  };
   /** A client did not request a reload, so it takes effect even if its entry cannot be written. */
   const audit = (event: 'config.reloaded' | 'config.refused', outcome: AuditOutcome, reason: string): void =>
     opened.audit.note({ event, outcome, reason, actor: { file: current.file } });
@@ -83,7 +78,7 @@ export function createReloader(
     await checkSigningKeys(next.config, opened);
     const prepared = await serving.prepare(next);
     try {
-      await apply(next, directory);
+      await applyDirectory(next, directory, opened, log);
     } catch (error) {
       await prepared.abort();
       throw error;
@@ -130,7 +125,8 @@ export function createReloader(
     watched: () => [...new Set([...watchedFiles(current), ...faulty])],
     reload,
     /** Applies the directory file of the current configuration, after any reload in progress. */
-    applyDirectory: async () => afterRunning(async () => apply(current, await readDirectoryOf(current))),
+    applyDirectory: async () =>
+      afterRunning(async () => applyDirectory(current, await readDirectory(current), opened, log)),
   };
 }
 
@@ -140,13 +136,7 @@ async function readFiles(current: LoadedConfig, env: NodeJS.ProcessEnv) {
   const changed = needsRestart(read, current);
   // Settings that need a restart keep their initial values, also in workers that are replaced later.
   const next = keepUntilRestart(read, current, changed);
-  return { next, changed, directory: await readDirectoryOf(next) };
-}
-
-async function readDirectoryOf({ config }: LoadedConfig): Promise<CheckedDirectory | null> {
-  const { file } = config.directory;
-  if (file === null) return null;
-  return readDirectory({ file, env: process.env, rules: directoryRules(config) });
+  return { next, changed, directory: await readDirectory(next) };
 }
 
 function outcomeOf(error: unknown): 'refused' | 'postponed' | 'unconfirmed' {
