@@ -125,10 +125,10 @@ class Workers {
   /** What all workers counted. One that does not respond in time counts with its last report. */
   async counts(): Promise<Counts[]> {
     const asked = this.#configured.filter(({ phase }) => phase !== 'starting');
-    const noteCounts = async (member: Member) => {
+    const noted = asked.map(async (member) => {
       member.counts = (await askWorker(member.worker, 'counts', COUNTS_TIMEOUT_MS)) as Counts;
-    };
-    await Promise.allSettled(asked.map(noteCounts));
+    });
+    await Promise.allSettled(noted);
     return [...Array.from(this.#members).flatMap(({ counts }) => counts ?? []), this.#ended];
   }
 
