@@ -15,7 +15,7 @@ import type { Explanation } from '../gate/explain.js';
 import { syntheticSubject, syntheticUser } from '../gate/what-if.js';
 import { Simulator } from '../pipeline/simulate.js';
 import { describePosition } from '../policy/decide.js';
-import type { Store } from '../store/core/store.js';
+import type { OpenedStore } from '../server/stores/open-store.js';
 import type { SchemaKind } from './terminal/options.js';
 import { asJson, print } from './terminal/output.js';
 
@@ -51,19 +51,16 @@ function warn(message: string): void {
   process.stderr.write(`${printable(message)}\n`);
 }
 
-/** Reads and writes, as `/readyz` does: a Redis user may only be allowed to read. */
-async function probeStore({ maintenance }: Pick<Store, 'maintenance'>): Promise<void> {
-  await maintenance.probe();
-  await maintenance.probeWrite();
-}
-
 async function isOnline(loaded: LoadedConfig): Promise<boolean> {
   const { onlineChecks, reasonOf } = await import('../server/online-checks.js');
   const { hasStore, withStore } = await import('./with-store.js');
+  const probe = async ({ store: { maintenance } }: OpenedStore): Promise<void> => {
+    await maintenance.probe();
+    // A Redis user may only be allowed to read.
+    await maintenance.probeWrite();
+  };
   // Probing a store that does not exist would create it.
-  const store = hasStore(loaded)
-    ? [{ name: 'store', run: async () => withStore(loaded, async ({ store }) => probeStore(store)) }]
-    : [];
+  const store = hasStore(loaded) ? [{ name: 'store', run: async () => withStore(loaded, probe) }] : [];
   const results = await Promise.all(
     [...store, ...onlineChecks(loaded.config)].map(async ({ name, run }) =>
       run().then(

@@ -111,19 +111,14 @@ export function noteDeath(store: FleetStore, pid: number): void {
 
 const VARIABLE = 'LATCHKEY_SIDECAR';
 
-let own: ReturnType<typeof beginSidecar> | undefined;
+let isBegun = false;
 
 /** Returns the sidecar of this process. A primary creates one, and its workers inherit it. */
-export function ownSidecar() {
-  return (own ??= beginSidecar());
-}
-
-function beginSidecar(): { readonly id: string; readonly startedAt: EpochMs } {
-  const [id, startedAt] = cluster.isWorker ? (process.env[VARIABLE] ?? '').split(' ') : [];
-  if (id !== undefined && startedAt !== undefined) return { id, startedAt: Number(startedAt) };
-  const sidecar = { id: newId(), startedAt: Date.now() };
-  process.env[VARIABLE] = `${sidecar.id} ${sidecar.startedAt}`;
-  return sidecar;
+export function ownSidecar(): { readonly id: string; readonly startedAt: EpochMs } {
+  if (!cluster.isWorker && !isBegun) process.env[VARIABLE] = `${newId()} ${Date.now()}`;
+  isBegun = true;
+  const [id = '', startedAt] = (process.env[VARIABLE] ?? '').split(' ');
+  return { id, startedAt: Number(startedAt) };
 }
 
 function memberId(sidecar: string, pid: number): string {

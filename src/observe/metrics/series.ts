@@ -88,26 +88,24 @@ const BOUNDS: readonly number[] = [
   30,
 ];
 
+/** Maximum number of label values of a histogram; further ones count as {@link OTHER}. */
+const MAX_LABEL_VALUES = 100;
+
 export class Histogram extends SummedMetric {
   readonly #label: string | null;
-  readonly #max: number;
   readonly #series = new Map<string, HistogramSeries>();
 
-  /**
-   * @param label null for a single series
-   * @param max maximum number of label values; further ones count as {@link OTHER}
-   */
-  constructor(name: string, help: string, label: string | null = null, max = 100) {
+  /** @param label null for a single series */
+  constructor(name: string, help: string, label: string | null = null) {
     super('histogram', name, help);
     this.#label = label;
-    this.#max = max;
     if (label === null) this.of('');
   }
 
   of(value: string): HistogramSeries {
     let series = this.#series.get(value);
     if (series === undefined) {
-      if (this.#series.size >= this.#max && value !== OTHER) return this.of(OTHER);
+      if (this.#series.size >= MAX_LABEL_VALUES && value !== OTHER) return this.of(OTHER);
       this.#series.set(value, (series = new HistogramSeries()));
     }
     return series;

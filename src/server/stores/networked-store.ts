@@ -24,16 +24,6 @@ export interface NetworkedStore {
   readonly close: () => Promise<void>;
 }
 
-/** Returns a store without a cache, unless its check fails. */
-export async function checked(store: Store, check: Promise<void> | undefined): Promise<NetworkedStore> {
-  const close = async () => store.maintenance.close();
-  await check?.catch(async (error: unknown) => {
-    await close();
-    throw error;
-  });
-  return { store, close };
-}
-
 /**
  * Puts a cache in front of a store.
  *

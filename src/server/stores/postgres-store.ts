@@ -5,7 +5,6 @@ import { ChangesLink } from '../../store/postgres/changes.js';
 import { ANNOUNCED } from '../../store/postgres/kv.js';
 import {
   cacheFor,
-  checked,
   emitOpenQuestions,
   type NetworkedStore,
   reportLink,
@@ -30,8 +29,10 @@ export async function openPostgres(
 ): Promise<NetworkedStore> {
   const postgres = openPostgresStore(settings);
   const { client, kv } = postgres;
-  if (typeof user === 'string')
-    return checked(postgres, user === 'command' ? checkFormat(client) : undefined);
+  if (typeof user === 'string') {
+    if (user === 'command') await checkFormat(client);
+    return { store: postgres, close: async () => postgres.maintenance.close() };
+  }
   const { log, endings } = user;
   const feed = new Feed(ANNOUNCED);
   const { store, changing } = cacheFor(config, log, feed, postgres, NOTHING, false);

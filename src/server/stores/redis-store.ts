@@ -21,7 +21,6 @@ import { Feed } from '../../store/link.js';
 import { InvalidationLink } from '../../store/redis/invalidation.js';
 import {
   cacheFor,
-  checked,
   emitOpenQuestions,
   type NetworkedStore,
   reportLink,
@@ -42,7 +41,8 @@ export async function openRedis(
 ): Promise<NetworkedStore> {
   if (typeof user === 'string') {
     const redis = await openRedisStore(settings);
-    return checked(redis, user === 'command' ? checkFormat(redis.client) : undefined);
+    if (user === 'command') await checkFormat(redis.client);
+    return { store: redis, close: async () => redis.maintenance.close() };
   }
   const { log, endings } = user;
   const revocations = new Revocations(openRevocationFiles(settings.revocations, log));
