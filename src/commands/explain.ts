@@ -1,5 +1,5 @@
 import { isIP } from 'node:net';
-import { loadConfig, type LoadedConfig } from '../config/load.js';
+import { loadConfig } from '../config/load.js';
 import { maskTokens, printable } from '../util/text.js';
 import type { ExplainedCheck, Explanation } from '../gate/explain.js';
 import { syntheticSubject } from '../gate/what-if.js';
@@ -35,7 +35,7 @@ export async function runExplain(options: ExplainOptions): Promise<void> {
     address: options.address,
   };
   const answer = async (store: Store | null) => {
-    const as = await senderOf(options, store, loaded);
+    const as = await senderOf(options, store);
     const explanation = await new Simulator(loaded, store).simulate({ ...request, as }, Date.now());
     print(maskTokens(options.json ? asJson(explanation) : renderExplanation(explanation)));
   };
@@ -60,19 +60,13 @@ function checkUsage(options: ExplainOptions): void {
     throw new WrongUsage('explain: --scope and --services describe a token of --user LOGIN');
 }
 
-async function senderOf(
-  options: ExplainOptions,
-  store: Store | null,
-  { config }: LoadedConfig,
-): Promise<SimulatedRequest['as']> {
+async function senderOf(options: ExplainOptions, store: Store | null): Promise<SimulatedRequest['as']> {
   if (options.anonymous) return 'anonymous';
   const key = keyOf(options);
   if (key !== undefined) return { key };
   if (store === null) throw new CommandFailed('there is no store');
   if (options.tokenId !== undefined) return { record: await tokenWithOwner(store, options.tokenId) };
-  const hint =
-    config.directory.file === null ? '' : '; is it in the directory file, and has that been applied?';
-  const user = await findUser(store.directory, options.user ?? '', hint);
+  const user = await findUser(store.directory, options.user ?? '');
   return { subject: syntheticSubject(user, options) };
 }
 

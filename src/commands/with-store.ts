@@ -90,10 +90,10 @@ function storePath({ config }: LoadedConfig): string | null {
 export async function findUser(
   directory: Pick<DirectoryStore, 'getUser' | 'getUserByLogin'>,
   name: string,
-  hint = ' (latchkey user list shows them)',
 ): Promise<User> {
   const user = onlyUser(name, await directory.getUserByLogin(name), await directory.getUser(name));
-  if (user === undefined) throw new CommandFailed(`no user has the login or id ${name}${hint}`);
+  if (user === undefined)
+    throw new CommandFailed(`no user has the login or id ${name} (latchkey user list shows them)`);
   return user;
 }
 

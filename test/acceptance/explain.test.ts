@@ -306,8 +306,7 @@ t.test('the command prints the same, as text and as JSON', async (t) => {
   const nobody = await run([...base, '--method', 'GET', '--path', '/', '--user', 'x@example.com']);
   t.match(nobody, {
     code: 1,
-    stderr:
-      /no user has the login or id x@example.com; is it in the directory file, and has that been applied/,
+    stderr: /no user has the login or id x@example.com \(latchkey user list shows them\)/,
   });
 });
 
