@@ -59,11 +59,11 @@ export function openAccounts(
     sessions,
     tokens,
     logins,
+    /** Never rejects. */
     close: async () => {
-      await lastSeen
-        .close()
-        .catch((error: unknown) => log.warn({ err: error }, 'last-seen data lost at shutdown'));
-      await source?.close();
+      await Promise.all([lastSeen.close(), source?.close()]).catch((error: unknown) =>
+        log.warn({ err: error }, 'last-seen data lost'),
+      );
     },
   };
 }

@@ -99,12 +99,7 @@ export async function startWorker(loaded: LoadedConfig, { opened, sink: { log },
   const { url } = urls;
   member.update({ name: nameOf(url.slice(url.lastIndexOf(':') + 1)) });
   const settle = async (old: Runtime): Promise<void> => {
-    if (!retiring.delete(old)) return;
-    await old
-      .closeAccounts()
-      .catch((error: unknown) =>
-        log.warn({ err: error }, 'previous configuration not closed after the reload'),
-      );
+    if (retiring.delete(old)) await old.closeAccounts();
   };
   return {
     ...urls,
