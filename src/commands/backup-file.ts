@@ -102,17 +102,19 @@ export async function openBackup(file: string) {
     const at = Date.parse(String(head['created_at']));
     if (!Number.isNaN(at)) createdAt = new Date(at).toISOString();
   };
-  const first = checkedRecords(file, onHead);
-  const unchanged = 'nothing was changed';
-  for await (const _ of failing(withProgress(first, 'checked'), file, unchanged)) continue;
-  const records = () =>
-    failing(checkedRecords(file), file, 'it was changed meanwhile; run the command again');
+  for await (const _ of checkedRecords(file, 'nothing was changed', onHead)) continue;
+  const records = () => checkedRecords(file, 'it was changed meanwhile; run the command again');
   return { createdAt, records };
 }
 
-async function* failing<T>(records: AsyncIterable<T>, file: string, remedy: string): AsyncGenerator<T> {
+async function* checkedRecords(
+  file: string,
+  remedy: string,
+  onHead?: (head: Head) => void,
+): AsyncGenerator<StoreRecord> {
+  const check = new RecordCheck();
   try {
-    yield* records;
+    for await (const record of recordsIn(file, onHead)) yield check.add(record);
   } catch (error) {
     const isBroken = error instanceof BrokenBackup || error instanceof RecordsInvalid;
     throw isBroken ? new CommandFailed(`${file}: ${error.message}; ${remedy}`) : error;
@@ -120,11 +122,6 @@ async function* failing<T>(records: AsyncIterable<T>, file: string, remedy: stri
 }
 
 class BrokenBackup extends Error {}
-
-async function* checkedRecords(file: string, onHead?: (head: Head) => void): AsyncGenerator<StoreRecord> {
-  const check = new RecordCheck();
-  for await (const record of recordsIn(file, onHead)) yield check.add(record);
-}
 
 type Head = Record<string, unknown>;
 
