@@ -51,16 +51,17 @@ function warn(message: string): void {
   process.stderr.write(`${printable(message)}\n`);
 }
 
+async function probeStore({ store: { maintenance } }: OpenedStore): Promise<void> {
+  await maintenance.probe();
+  // A Redis user may only be allowed to read.
+  await maintenance.probeWrite();
+}
+
 async function isOnline(loaded: LoadedConfig): Promise<boolean> {
   const { onlineChecks, reasonOf } = await import('../server/online-checks.js');
   const { hasStore, withStore } = await import('./with-store.js');
-  const probe = async ({ store: { maintenance } }: OpenedStore): Promise<void> => {
-    await maintenance.probe();
-    // A Redis user may only be allowed to read.
-    await maintenance.probeWrite();
-  };
   // Probing a store that does not exist would create it.
-  const store = hasStore(loaded) ? [{ name: 'store', run: async () => withStore(loaded, probe) }] : [];
+  const store = hasStore(loaded) ? [{ name: 'store', run: async () => withStore(loaded, probeStore) }] : [];
   const results = await Promise.all(
     [...store, ...onlineChecks(loaded.config)].map(async ({ name, run }) =>
       run().then(
