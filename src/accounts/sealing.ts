@@ -6,7 +6,7 @@ import { makeFolder, readRegularFile } from '../files/files.js';
 const FORMAT = 'v1';
 const KEY_BYTES = 32;
 
-class SealingKeyMissing extends Error {
+export class SealingKeyMissing extends Error {
   readonly code = 'SEALING_KEY_MISSING';
   constructor() {
     super(

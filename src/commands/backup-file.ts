@@ -102,7 +102,8 @@ export async function openBackup(file: string) {
     const at = Date.parse(String(head['created_at']));
     if (!Number.isNaN(at)) createdAt = new Date(at).toISOString();
   };
-  for await (const _ of checkedRecords(file, 'nothing was changed', onHead)) continue;
+  for await (const _ of withProgress(checkedRecords(file, 'nothing was changed', onHead), 'checked'))
+    continue;
   const records = () => checkedRecords(file, 'it was changed meanwhile; run the command again');
   return { createdAt, records };
 }

@@ -1,5 +1,5 @@
 import { isRead, METHODS } from '../domain/methods.js';
-import type { Lines, Policy } from '../policy/decide.js';
+import { covers, type Lines, type Policy } from '../policy/decide.js';
 import type { Route } from '../policy/route.js';
 import { type Add, isSlip, nearest } from './fault.js';
 import { compilePolicy } from './policy.js';
@@ -70,6 +70,15 @@ function checkAllowed(
   };
   missing('role', (action) => policy.someRoleAllows(action));
   missing('scope', (action) => policy.someScopeAllows(action));
+}
+
+/** Warns of patterns that cover no action; several configurations may share the tables. */
+export function warnOfPatterns(config: Config, lines: Lines, add: Add): void {
+  const { sites } = compilePolicy(config, {});
+  const actions = [...sites.routes.flatMap(actionsOf), ...defaultActions(config)];
+  for (const [pattern, path] of patternsOf(config, lines))
+    if (!actions.some((action) => covers(pattern, action)))
+      add(path, 'covers no action of any route, so it has no effect');
 }
 
 /** Whether a rule contains an expanded value: these are not shown, so nothing is suggested either. */

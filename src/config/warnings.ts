@@ -3,50 +3,67 @@ import { isRead, METHODS } from '../domain/methods.js';
 import { upstreamUrl } from '../domain/urls.js';
 import { allows, type PolicyTables } from '../policy/decide.js';
 import { pathKey, type Route } from '../policy/route.js';
+import { portOf } from '../util/addresses.js';
 import { addressesOf } from './derived.js';
 import { type Add, problemsOf, suggestion } from './fault.js';
 import { type LoadedConfig, type Rules, withShadow } from './load.js';
 import { compilePolicy } from './policy.js';
+import { warnOfPatterns } from './policy-checks.js';
 import { samplePaths, sampleRequest } from './route-checks.js';
 import type { Config } from './schema/config.js';
 import type { DirectoryFile } from './schema/directory-file.js';
+import { EVERY_ADDRESS } from './schema/listen.js';
+import { isLoopback } from './schema/units.js';
 
 /** Returns what `check` warns of, as lines for people. @param directory null without a directory file */
 export function warningsOf(loaded: LoadedConfig, directory: DirectoryFile | null): string[] {
   const { file, config, lines, certificate, shadow } = loaded;
   const located = problemsOf((add) => {
-    warnOfHosts(loaded, add);
+    warnOfUpstreams(loaded, add);
     warnOfRoutes(loaded, add);
+    warnOfPatterns(config, lines, add);
     warnOfClaims(config, add);
     if (directory !== null) warnOfReferences(config, directory, add);
   }).map(({ path, message }) => `${file}:${lines[path.join('.')]}: warning: ${message}`);
   return [
     ...(certificate?.warnings ?? []).map((warning) => `${file}: warning: ${warning}`),
     ...located,
-    ...(shadow?.sections.routes === undefined ? [] : shadowWarnings(loaded)),
+    ...(shadow === null ? [] : shadowWarnings(loaded, shadow)),
   ];
 }
 
-function shadowWarnings(loaded: LoadedConfig): string[] {
-  const { shadow } = loaded;
+function shadowWarnings(
+  loaded: LoadedConfig,
+  { file, lines, sections }: NonNullable<LoadedConfig['shadow']>,
+): string[] {
   const promoted = withShadow(loaded);
-  if (shadow === null || promoted === null) return [];
-  return problemsOf((add) => warnOfRoutes(promoted, add)).map(
-    ({ path, message }) => `${shadow.file}:${shadow.lines[path.join('.')]}: warning: ${message}`,
-  );
+  if (promoted === null) return [];
+  return problemsOf((add) => {
+    if (sections.routes !== undefined) warnOfRoutes(promoted, add);
+    warnOfPatterns(promoted.config, lines, add);
+  }).map(({ path, message }) => `${file}:${lines[path.join('.')]}: warning: ${message}`);
 }
 
-/** Warns of a public site that gets the Host of clients, unless `host` is set. */
-function warnOfHosts({ config, lines }: Pick<LoadedConfig, 'config' | 'lines'>, add: Add): void {
+/** Warns of Latchkey's own address, and of a public site that gets the Host of clients unless `host` is set. */
+function warnOfUpstreams({ config, lines }: Pick<LoadedConfig, 'config' | 'lines'>, add: Add): void {
+  const isShort = lines['upstream'] !== undefined;
   for (const [name, upstream] of Object.entries(config.upstreams)) {
+    const path = isShort ? ['upstream'] : ['upstreams', name];
     const urls = addressesOf(upstream).flatMap((address) => upstreamUrl(address).url ?? []);
+    if (urls.some((url) => isOwnAddress(url, config.listen)))
+      add(path, 'this upstream has the address of Latchkey itself (listen); write the address of your API');
     const site = urls.find(isPublicSite);
     if (site === undefined || lines[`upstreams.${name}.host`] !== undefined) continue;
-    const isShort = lines['upstream'] !== undefined;
     const shown = isShort ? ` in upstreams: { ${name}: { url: ..., host: upstream } }` : '';
     const message = `this upstream gets the Host of clients, but ${site.host} probably expects its own; write host: upstream${shown} (or host: preserve if it serves the name that clients use)`;
-    add(isShort ? ['upstream'] : ['upstreams', name], message);
+    add(path, message);
   }
+}
+
+/** Whether requests to an upstream would reach the public port of this process again. */
+function isOwnAddress(url: URL, { host, port }: Config['listen']): boolean {
+  if (port === 0 || portOf(url) !== port) return false;
+  return isLoopback(url.hostname) ? isLoopback(host) || EVERY_ADDRESS.has(host) : url.hostname === host;
 }
 
 /** Whether a URL is that of a site with a certificate of its own, not of a machine nearby. */

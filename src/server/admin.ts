@@ -86,10 +86,19 @@ export function metricsReply({ type, text }: { type: string; text: string }): Ad
   return { headers: { 'Content-Type': type }, body: text };
 }
 
-/** @param faults why requests cannot be served, by check; null for a check that passes */
-export function readinessReply(faults: Readonly<Record<string, string | null>>, ready: boolean): AdminReply {
-  const checks = Object.entries(faults).map(([name, fault]) => [name, fault ?? 'ok']);
-  return { status: ready ? 200 : 503, body: { ready, checks: Object.fromEntries(checks) } };
+/**
+ * @param faults why requests cannot be served, by check; null for a check that passes
+ * @param warnings problems that do not prevent that
+ */
+export function readinessReply(
+  faults: Readonly<Record<string, string | null>>,
+  warnings: Readonly<Record<string, string>>,
+  ready: boolean,
+): AdminReply {
+  const shown = Object.entries(faults).map(([name, fault]) => [name, fault ?? 'ok']);
+  const checks: unknown = Object.fromEntries(shown);
+  const body = Object.keys(warnings).length > 0 ? { ready, checks, warnings } : { ready, checks };
+  return { status: ready ? 200 : 503, body };
 }
 
 export function reloadReply({ outcome, faults, needsRestart }: Reloaded): AdminReply {

@@ -169,7 +169,11 @@ async function serveAsPrimary(options: ServeOptions, parts: ServerParts, seen: s
       draining: draining ? 'the server is shutting down' : null,
     };
     const ready = isReady && Object.values(others).every((other) => other === null);
-    return readinessReply({ store: fault, ...others }, ready);
+    return readinessReply(
+      { store: fault, ...others },
+      providerWarnings(reloader.current().config.login.oidc),
+      ready,
+    );
   };
   const resend = async (query: URLSearchParams) => {
     const ids = query.getAll('id');
@@ -192,7 +196,10 @@ async function serveAsPrimary(options: ServeOptions, parts: ServerParts, seen: s
       ['/-/webhooks/resend', resend],
     ]),
   };
-  const admin = await startAdmin(config.admin, paths, log);
+  const admin = await startAdmin(config.admin, paths, log).catch(async (error: unknown) => {
+    await serving.drain();
+    throw error;
+  });
   onSignals(
     sink,
     async () => {

@@ -60,15 +60,14 @@ export function createMembership(
   /** If the store is not writable, the next interval retries; meanwhile, others may consider this process gone. */
   const beat = (): Promise<void> => (beating = beating.then(write));
 
-  endings.listen({
-    // If the answer is lost, this process is reported as not having dropped the revoked credentials.
-    asked: (question) =>
-      void settled()
-        .then(() => store.answer(question, id))
-        .catch(() => undefined),
-    // After an outage, others list this process only once it has written a heartbeat.
-    resumed: () => void (timer !== undefined && beat()),
+  // If the answer is lost, this process is reported as not having dropped the revoked credentials.
+  endings.on('asked', (question) => {
+    settled()
+      .then(() => store.answer(question, id))
+      .catch(() => undefined);
   });
+  // After an outage, others list this process only once it has written a heartbeat.
+  endings.on('resumed', () => void (timer !== undefined && beat()));
   return {
     known: (): KnownFleet => {
       // None is left out for its age: nobody could write a heartbeat while the store was unavailable.

@@ -78,9 +78,24 @@ t.test('finds the configuration in the folder, and its errors say what to write'
   } // prettier-ignore
 });
 
-t.test('warns of a plain-text key that other users can read', async (t) => {
+t.test('warns of settings that are valid but have no effect', async (t) => {
   const folder = temporaryFolder(t);
   const write = (name: string, text: string) => writeFileSync(join(folder, name), text);
+  write(
+    'latchkey.yaml',
+    `${UPSTREAM}policy:\n  roles:\n    a: { allow: ["*"], deny: ["site:delete"] }\nroutes:\n  - { path: /a, action: site }\n`,
+  );
+  const unused = await within(folder, ['check']);
+  t.match(unused, {
+    code: 0,
+    stderr: /:4: warning: policy\.roles\.a\.deny\.0: covers no action of any route, so it has no effect\n$/,
+  });
+  write('latchkey.yaml', 'upstream: http://localhost:8080\n');
+  t.match(await within(folder, ['check']), {
+    code: 0,
+    stderr:
+      /:1: warning: upstream: this upstream has the address of Latchkey itself \(listen\); write the address of/,
+  });
   write('latchkey.yaml', `${UPSTREAM}directory: { file: d.yaml }\n`);
   write('d.yaml', 'customers: [{ id: C, name: C }]\nlegacy_keys:\n  - { customer_id: C, key: abcdefgh }\n');
   const readable = await within(folder, ['check']);

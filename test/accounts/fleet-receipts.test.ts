@@ -1,5 +1,5 @@
 import t from 'tap';
-import { FleetReceipts } from '../../src/accounts/fleet-receipts.js';
+import { collectReceipt, type KnownFleet } from '../../src/accounts/fleet-receipts.js';
 import { createMembership } from '../../src/server/fleet.js';
 import { Endings } from '../../src/store/endings.js';
 import { StoreUnavailable } from '../../src/store/faults.js';
@@ -102,7 +102,7 @@ t.test('writes a heartbeat as soon as an outage is over', async (t) => {
   const endings = new Endings();
   const log = { warn: () => undefined } as unknown as Parameters<typeof createMembership>[2];
   const membership = createMembership(store, endings, log, 'x', 8080, async () => undefined);
-  endings.resumed();
+  endings.emit('resumed');
   t.equal(beats, 0, 'it has not joined');
   await membership.join();
   endings.emit('resumed');

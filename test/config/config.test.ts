@@ -535,6 +535,25 @@ t.test('for true instead of a section, the fault shows how to write it', async (
     ]);
 });
 
+t.test('warns of an upstream with the address of the public port', async (t) => {
+  const cases: readonly [text: string, lines: readonly number[]][] = [
+    ['upstream: http://localhost:8080', [1]],
+    ['workers: 2\nupstream: http://127.0.0.1:8080', [2]],
+    ['listen: { port: 443 }\nupstream: https://[::1]', [2]],
+    ['listen: { host: 10.1.1.1, port: 80 }\nupstreams:\n  api: { urls: ["http://10.1.1.2", "http://10.1.1.1"] }', [3]],
+    ['listen: { host: 10.1.1.1 }\nupstream: http://127.0.0.1:8080', []],
+    ['listen: { port: 0 }\nupstream: http://127.0.0.1', []],
+    ['listen: { port: 443 }\nupstream: http://127.0.0.1', []],
+    ['upstream: http://10.1.1.1:8080', []],
+  ];
+  for (const [text, expected] of cases) {
+    const file = join(temporaryFolder(t), 'latchkey.yaml');
+    writeFileSync(file, text);
+    const warnings = warningsOf(loadConfig(file), null).filter((each) => each.includes('address of Latchkey'));
+    t.same(warnings.map((warning) => Number(warning.split(':')[1])), expected, text);
+  }
+}); // prettier-ignore
+
 t.test('identity.claims, and where JWTs are: names with another meaning', async (t) => {
   const issuer = (more: string) =>
     `${UP}jwt_issuers: [{ name: ci, issuer: 'https://ci.example', audience: [a, b], ${more}, subjects: [{ claims: { sub: a }, customer_id: C1, role: user }] }]\n`;

@@ -274,7 +274,7 @@ t.test('a page names every command and every option', async (t) => {
   const docs = readdirSync('docs').filter((file) => file.endsWith('.md'));
   const text = docs.map((file) => read(join('docs', file))).join('');
   const options = [...source.matchAll(/'(?:-\w, )?(--[a-z-]+)[ ']/g)].map(([, option = '']) => option);
-  const commands = [...source.matchAll(/new Command\('([a-z-]+)'\)/g)].map(([, name = '']) => name);
+  const commands = [...source.matchAll(/(?:new Command|withConfig)\(\s*'([a-z-]+)'/g)].map(([, name = '']) => name);
   t.ok(options.length > 40 && commands.length > 15);
   t.same([...new Set(options)].filter((option) => !text.includes(option)), [], 'options');
   const isNamed = (name: string) => text.includes(`latchkey ${name}`) || text.includes(`latchkey policy ${name}`);

@@ -20,7 +20,7 @@ t.test('heartbeats that fail for longer than a process counts as live are report
   } as unknown as FleetStore;
   const warnings: unknown[] = [];
   const log = { warn: (...entry: unknown[]) => void warnings.push(entry) } as unknown as Log;
-  const member = createMembership(store, { listen: () => undefined } as never, log, 'hash', 8080, async () => undefined); // prettier-ignore
+  const member = createMembership(store, { on: () => undefined } as never, log, 'hash', 8080, async () => undefined); // prettier-ignore
   const beat = async (later: number) => {
     passed += later;
     member.update({});
@@ -59,7 +59,7 @@ t.test('a process that leaves during a slow heartbeat is not listed afterwards',
     list: async () => [],
     leave: async (id: string) => void listed.delete(id),
   } as unknown as FleetStore;
-  const member = createMembership(store, { listen: () => undefined } as never, {} as Log, 'hash', 8080, async () => undefined); // prettier-ignore
+  const member = createMembership(store, { on: () => undefined } as never, {} as Log, 'hash', 8080, async () => undefined); // prettier-ignore
   member.update({});
   member.update({});
   const left = member.leave();

@@ -91,11 +91,16 @@ export async function startWorker(loaded: LoadedConfig, { opened, sink: { log },
   const servers = [server, decision, grpc].filter((each) => each !== null);
   limitConnections(servers, limits.connections, log);
   // All workers must listen in this order: ports that the system picks are shared by request order.
-  const urls = {
+  const listenToAll = async () => ({
     url: await listen(server, address, 'listen'),
     decisionUrl: decision && decisionAddress && (await listen(decision, decisionAddress, 'decision')),
     grpcUrl: grpc && grpcAddress && (await listen(grpc, grpcAddress, 'decision.grpc')),
-  };
+  });
+  const urls = await listenToAll().catch(async (error: unknown) => {
+    // It never serves, so no receipt may wait for it.
+    await member.leave();
+    throw error;
+  });
   const { url } = urls;
   member.update({ name: nameOf(url.slice(url.lastIndexOf(':') + 1)) });
   const settle = async (old: Runtime): Promise<void> => {

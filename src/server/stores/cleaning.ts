@@ -82,14 +82,12 @@ async function scan(
   const { tokens, maintenance } = opened.store;
   const now = await removalTime(maintenance);
   storeMetrics.tokensInOverlap.set(await tokens.countInOverlap(now));
-  await expiring.scan(now);
+  await scanExpiring(now);
   // What is taken is reported only once.
   opened.audit.ensureWritable();
   await reportEndedOverlaps(tokens, lastSeenInterval + SETTLE_MS, now, (event) =>
     opened.audit.note({ ...event, actor: null }),
   );
-  storeMetrics.tokensInOverlap.set(await tokens.countInOverlap(now));
-  await scanExpiring(now);
 }
 
 async function deleteUsers({ store, audit }: OpenedStore, log: Log, now: number): Promise<void> {

@@ -48,8 +48,12 @@ export class Master {
     await this.connected(until - performance.now());
     const session = this.#current;
     if (session === undefined) throw new Error(`no master: ${this.#reason.message}`, { cause: this.#reason });
-    const late = () => new Error('the master was not confirmed in time');
-    if (!session.isHeld()) await inTime(session.confirm(), this.#settings.command_timeout, late);
+    if (!session.isHeld())
+      await inTime(
+        session.confirm(),
+        this.#settings.command_timeout,
+        () => new Error('the master was not confirmed in time'),
+      );
     return session;
   }
 
