@@ -28,11 +28,14 @@ type End = { readonly code: number | string | null; readonly signal: NodeJS.Sign
 export function openHashing(concurrency: number, log: Log): Hasher & { readonly close: () => void } {
   let child: ChildProcess | undefined;
   let startedAt = -Infinity;
+  /** Starts since the last answer. The first failure may have passed, and is no reason to wait. */
+  let starts = 0;
   let closed = false;
 
   const start = (): ChildProcess => {
-    if (closed || performance.now() - startedAt < RESTART_MS) throw passwordsBusy();
+    if (closed || (starts > 1 && performance.now() - startedAt < RESTART_MS)) throw passwordsBusy();
     startedAt = performance.now();
+    starts += 1;
     const started = forkHashing(concurrency);
     const onExit = (ended: End): void => {
       if (child !== started) return;
@@ -50,7 +53,9 @@ export function openHashing(concurrency: number, log: Log): Hasher & { readonly 
   const run = async (task: Task): Promise<unknown> => {
     const running = child ?? start();
     try {
-      return await ask(running, 'hash', task, ANSWER_TIMEOUT_MS);
+      const answer = await ask(running, 'hash', task, ANSWER_TIMEOUT_MS);
+      starts = 0;
+      return answer;
     } catch (error) {
       if (!(error instanceof WorkerUnreachable)) throw error;
       // It may hang.
