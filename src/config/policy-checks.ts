@@ -16,7 +16,7 @@ export function checkPolicy(
   const hidden = isHidden(written);
   const { policy, sites } = compilePolicy(config, {});
   const { routes } = sites;
-  const known = new Set([...routes.flatMap(actionsOf), ...defaultActions(config)]);
+  const known = new Set(actionsIn(config, routes));
   config.routes.forEach((_route, i) => {
     // Built-in routes may have actions that nobody may perform any longer.
     if (!Object.hasOwn(lines, `routes.${i}`)) return;
@@ -35,6 +35,10 @@ export function checkPolicy(
       : `"${pattern}" covers no action of any route (did you mean "${meant}"?)`;
     add(path, message);
   }
+}
+
+function actionsIn(config: Config, routes: readonly Route[]): string[] {
+  return [...routes.flatMap(actionsOf), ...defaultActions(config)];
 }
 
 function defaultActions({ default_route: { action } }: Config): string[] {
@@ -75,7 +79,7 @@ function checkAllowed(
 /** Warns of patterns that cover no action; several configurations may share the tables. */
 export function warnOfPatterns(config: Config, lines: Lines, add: Add): void {
   const { sites } = compilePolicy(config, {});
-  const actions = [...sites.routes.flatMap(actionsOf), ...defaultActions(config)];
+  const actions = actionsIn(config, sites.routes);
   for (const [pattern, path] of patternsOf(config, lines))
     if (!actions.some((action) => covers(pattern, action)))
       add(path, 'covers no action of any route, so it has no effect');

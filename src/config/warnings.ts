@@ -18,30 +18,32 @@ import { isLoopback } from './schema/units.js';
 /** Returns what `check` warns of, as lines for people. @param directory null without a directory file */
 export function warningsOf(loaded: LoadedConfig, directory: DirectoryFile | null): string[] {
   const { file, config, lines, certificate, shadow } = loaded;
-  const located = problemsOf((add) => {
-    warnOfUpstreams(loaded, add);
-    warnOfRoutes(loaded, add);
-    warnOfPatterns(config, lines, add);
-    warnOfClaims(config, add);
-    if (directory !== null) warnOfReferences(config, directory, add);
-  }).map(({ path, message }) => `${file}:${lines[path.join('.')]}: warning: ${message}`);
+  const promoted = withShadow(loaded);
   return [
     ...(certificate?.warnings ?? []).map((warning) => `${file}: warning: ${warning}`),
-    ...located,
-    ...(shadow === null ? [] : shadowWarnings(loaded, shadow)),
+    ...warningsIn(loaded, (add) => {
+      warnOfUpstreams(loaded, add);
+      warnOfRoutes(loaded, add);
+      warnOfPatterns(config, lines, add);
+      warnOfClaims(config, add);
+      if (directory !== null) warnOfReferences(config, directory, add);
+    }),
+    ...(shadow === null || promoted === null
+      ? []
+      : warningsIn(shadow, (add) => {
+          if (shadow.sections.routes !== undefined) warnOfRoutes(promoted, add);
+          warnOfPatterns(promoted.config, shadow.lines, add);
+        })),
   ];
 }
 
-function shadowWarnings(
-  loaded: LoadedConfig,
-  { file, lines, sections }: NonNullable<LoadedConfig['shadow']>,
+function warningsIn(
+  { file, lines }: Pick<LoadedConfig, 'file' | 'lines'>,
+  check: (add: Add) => void,
 ): string[] {
-  const promoted = withShadow(loaded);
-  if (promoted === null) return [];
-  return problemsOf((add) => {
-    if (sections.routes !== undefined) warnOfRoutes(promoted, add);
-    warnOfPatterns(promoted.config, lines, add);
-  }).map(({ path, message }) => `${file}:${lines[path.join('.')]}: warning: ${message}`);
+  return problemsOf(check).map(
+    ({ path, message }) => `${file}:${lines[path.join('.')]}: warning: ${message}`,
+  );
 }
 
 /** Warns of Latchkey's own address, and of a public site that gets the Host of clients unless `host` is set. */
